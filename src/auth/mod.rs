@@ -1,0 +1,1 @@
+//! SigV4: verifying what clients sent, signing what goes to the store.

@@ -1,0 +1,1 @@
+//! The race of a stale lock holder, played with real processes.

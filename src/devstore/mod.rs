@@ -1,0 +1,1 @@
+//! The embedded S3 store.

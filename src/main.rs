@@ -1,0 +1,3 @@
+//! The `fencepost` binary.
+
+fn main() {}

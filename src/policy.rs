@@ -1,0 +1,1 @@
+//! Which scope a key belongs to.

@@ -1,0 +1,1 @@
+//! The client towards the store.
