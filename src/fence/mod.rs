@@ -10,6 +10,7 @@
 
 mod admission;
 mod attempt;
+mod effect;
 mod memory;
 mod permit;
 mod protocol;
@@ -18,7 +19,8 @@ mod token;
 mod unfenced;
 
 pub use admission::Contention;
-pub use attempt::{Attempt, Effect, Outcome, Verdict};
+pub use attempt::Attempt;
+pub use effect::{Effect, Outcome, Verdict};
 pub use memory::{Memory, Swap};
 pub use permit::{Form, Precondition, StreamPermit, Terms, UnfencedPermit, WritePermit};
 pub use protocol::{
