@@ -52,6 +52,7 @@ pub use self::names::{BackendUrl, BucketName, HostSuffix, LogFilter};
 pub use self::problem::{ConfigError, Origin, Problem};
 pub use self::schema::{Kind, Setting, settings};
 pub use self::values::{Count, Milliseconds, Seconds};
+use crate::listener;
 pub use crate::telemetry::LogFormat;
 
 /// Everything that can be set.
@@ -116,6 +117,22 @@ impl Config {
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("every setting can be written as TOML")
+    }
+
+    /// The limits of the data listener.
+    #[must_use]
+    pub fn listener_limits(&self) -> listener::Limits {
+        let limits = &self.limits;
+        listener::Limits {
+            header_bytes_max: limits.header_bytes_max.as_usize(),
+            connections_max: limits.connections_max.as_usize(),
+            requests_in_flight_max: limits.requests_in_flight_max.as_usize(),
+            header_timeout: limits.header_timeout_seconds.duration(),
+            body_idle_timeout: limits.body_idle_timeout_seconds.duration(),
+            refusal_drain_bytes_max: limits.refusal_drain_bytes_max.get(),
+            refusal_drain_max: limits.refusal_drain_seconds_max.duration(),
+            drain_max: self.drain_seconds_max.duration(),
+        }
     }
 
     /// The store's URL, for commands that cannot do without.
