@@ -1,0 +1,107 @@
+//! `[backend]`: the store behind the proxy, and how it is reached.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::names::BackendUrl;
+use super::values::{Count, Seconds, optional};
+
+/// Settings of the store. Its credentials are not among them: they come by the AWS SDK's usual
+/// chain (environment, profile, web identity, instance metadata).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BackendConfig {
+    /// Where the store answers. `serve` needs it; `dev` brings its own store.
+    #[serde(with = "optional")]
+    pub url: Option<BackendUrl>,
+    /// The region that requests to the store are signed for.
+    pub region: String,
+    /// Where the bucket goes in requests to the store.
+    pub addressing: Addressing,
+    /// The longest wait for a TCP and TLS connection.
+    pub connect_timeout_seconds: Seconds<1, 600>,
+    /// The longest wait between the last byte of a request and the head of its answer.
+    pub response_timeout_seconds: Seconds<1, 3600>,
+    /// The longest pause within a body, in either direction.
+    pub idle_body_timeout_seconds: Seconds<1, 3600>,
+    /// How long an idle connection is kept. Below 30 s by default: some stores close theirs then.
+    pub pool_idle_seconds: Seconds<0, 3600>,
+    /// How many idle connections are kept.
+    pub pool_idle_connections_max: Count<0, 65_536>,
+    /// How the store wants ETags in preconditions.
+    pub etag_quotes: EtagQuotes,
+    /// Whether the store's DELETE honours If-Match.
+    pub conditional_delete: ConditionalDelete,
+    /// Whether the store's CompleteMultipartUpload honours If-Match, races included.
+    pub conditional_complete: ConditionalComplete,
+    /// A PEM file of certificate authorities to trust besides the system's.
+    #[serde(with = "optional")]
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Default for BackendConfig {
+    fn default() -> Self {
+        Self {
+            url: None,
+            region: "us-east-1".to_owned(),
+            addressing: Addressing::Path,
+            connect_timeout_seconds: Seconds::new(5),
+            response_timeout_seconds: Seconds::new(60),
+            idle_body_timeout_seconds: Seconds::new(60),
+            pool_idle_seconds: Seconds::new(20),
+            pool_idle_connections_max: Count::new(64),
+            etag_quotes: EtagQuotes::Auto,
+            conditional_delete: ConditionalDelete::Auto,
+            conditional_complete: ConditionalComplete::Exclusive,
+            ca_file: None,
+        }
+    }
+}
+
+/// Where the bucket goes in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Addressing {
+    /// `https://host/bucket/key`; every store understands it.
+    Path,
+    /// `https://bucket.host/key`; what AWS wants for buckets of today.
+    Virtual,
+}
+
+/// How ETags are written in `If-Match`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EtagQuotes {
+    /// As the probe at start finds it.
+    Auto,
+    /// `"9b2c…"`, as HTTP has it.
+    Quoted,
+    /// `9b2c…`; Ceph RGW 16 matches nothing else.
+    Bare,
+}
+
+/// What fencing a DELETE can rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConditionalDelete {
+    /// As the probe at start finds it.
+    Auto,
+    /// DELETE carries If-Match; the probe must confirm it.
+    Conditional,
+    /// DELETE is an exclusive operation (F8): MinIO and Ceph ignore If-Match on it.
+    Exclusive,
+}
+
+/// What fencing a CompleteMultipartUpload can rest on.
+///
+/// There is no `auto`: SeaweedFS honours the condition in sequence and breaks it in a race, so a
+/// probe cannot tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConditionalComplete {
+    /// Complete is an exclusive operation (F8): safe on every store.
+    Exclusive,
+    /// Complete carries If-Match or If-None-Match. For stores known to be atomic, such as AWS.
+    Conditional,
+}

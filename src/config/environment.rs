@@ -1,0 +1,99 @@
+//! The variables of the environment that are meant for this program.
+
+use std::collections::BTreeMap;
+
+use super::schema::VARIABLE_PREFIX;
+
+/// The `FENCEPOST_…` variables, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The variables of this process. A value that is not UTF-8 keeps a replacement character and
+    /// is refused, if it is refused, by the setting's own rules.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the one caller")]
+    pub fn of_process() -> Self {
+        std::env::vars_os()
+            .map(|(name, value)| {
+                (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
+            })
+            .collect()
+    }
+
+    /// The value of one variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes.
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
+        let ours = |name: &str| name.starts_with(VARIABLE_PREFIX) && !is_service_link(name);
+        Self(variables.into_iter().filter(|(name, _)| ours(name)).collect())
+    }
+}
+
+/// Whether the variable is one that Kubernetes sets in every pod for a Service whose name begins
+/// with `fencepost` (`FENCEPOST_SERVICE_HOST`, `FENCEPOST_PORT_9000_TCP_ADDR`, …), see
+/// <https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables>.
+/// Without this exception the proxy would not start beside a Service of its own name.
+fn is_service_link(name: &str) -> bool {
+    if name.ends_with("_SERVICE_HOST") || name.ends_with("_PORT") {
+        return true;
+    }
+    if name.contains("_SERVICE_PORT_") {
+        return true;
+    }
+    let Some((_, after)) = name.split_once("_PORT_") else { return false };
+    let mut parts = after.split('_');
+    let number = parts.next().is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    number && matches!(parts.next(), Some("TCP" | "UDP" | "SCTP"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::settings;
+
+    fn from(names: &[&str]) -> Environment {
+        names.iter().map(|name| ((*name).to_owned(), String::new())).collect()
+    }
+
+    #[test]
+    fn only_our_variables_are_kept() {
+        let kept = from(&["PATH", "AWS_ACCESS_KEY_ID", "FENCEPOST_LISTEN", "fencepost_listen"]);
+        assert_eq!(kept, from(&["FENCEPOST_LISTEN"]));
+        assert_eq!(kept.iter().count(), 1);
+    }
+
+    #[test]
+    fn a_kubernetes_service_of_our_name_is_not_a_setting() {
+        let links = from(&[
+            "FENCEPOST_SERVICE_HOST",
+            "FENCEPOST_SERVICE_PORT",
+            "FENCEPOST_SERVICE_PORT_DATA",
+            "FENCEPOST_PORT",
+            "FENCEPOST_PORT_9000_TCP",
+            "FENCEPOST_PORT_9000_TCP_PROTO",
+            "FENCEPOST_PORT_9000_TCP_PORT",
+            "FENCEPOST_PORT_9000_TCP_ADDR",
+            "FENCEPOST_ADMIN_SERVICE_HOST",
+            "FENCEPOST_ADMIN_PORT_9001_TCP_ADDR",
+        ]);
+        assert_eq!(links, Environment::default());
+    }
+
+    #[test]
+    fn no_setting_looks_like_a_service_link() {
+        for setting in settings() {
+            assert!(!is_service_link(&setting.variable()), "{}", setting.key);
+        }
+    }
+}

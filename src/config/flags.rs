@@ -1,0 +1,164 @@
+//! The command line flags that are settings.
+//!
+//! A flag is another way to write a setting and is checked like one, so clap is told of texts
+//! only. Commands and their own arguments (`demo`, `config check`) belong to the binary.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::environment::Environment;
+use super::load::{ConfigFile, Sources};
+use super::problem::ConfigError;
+
+/// The variable that names the configuration file.
+pub(super) const CONFIG: &str = "FENCEPOST_CONFIG";
+
+/// A setting given by a flag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagSetting {
+    /// The flag, for messages: `--backend`.
+    pub flag: String,
+    /// The setting.
+    pub key: String,
+    /// Its value as it was written.
+    pub text: String,
+}
+
+/// Flags of every command that runs a proxy.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CommonFlags {
+    /// Address for clients [default: 127.0.0.1:9000]
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Address for /metrics, /livez and /readyz [default: 127.0.0.1:9001]
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<String>,
+    /// Configuration file in TOML; config/fencepost.toml shows every setting
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What a write without a token means: if-fenced, require or off [default: if-fenced]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+    /// Whether clients have to sign: sigv4 or none [default: sigv4]
+    #[arg(long, value_name = "MODE")]
+    pub auth: Option<String>,
+    /// Permit --auth none on an address that other machines can reach
+    #[arg(long)]
+    pub allow_unauthenticated: bool,
+    /// File with the key pairs that clients may sign with [default: the backend's pair]
+    #[arg(long, value_name = "FILE")]
+    pub credentials_file: Option<String>,
+    /// Bucket that holds the records of the fence [default: fencepost-ledger]
+    #[arg(long, value_name = "BUCKET")]
+    pub ledger_bucket: Option<String>,
+    /// How log lines look: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+    /// Which events are logged: error, warn, info, debug, trace, or target=level,… [default: info]
+    #[arg(long, value_name = "FILTER")]
+    pub log_level: Option<String>,
+    /// Any setting, as section.key=value; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub set: Vec<(String, String)>,
+    /// Print the effective configuration as TOML, and end
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// Flags of `serve` alone.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeFlags {
+    /// URL of the store, such as https://s3.eu-west-1.amazonaws.com
+    #[arg(long, value_name = "URL")]
+    pub backend: Option<String>,
+    /// Region that requests to the store are signed for [default: us-east-1]
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
+    /// Create the ledger bucket if it is missing
+    #[arg(long)]
+    pub create_ledger: bool,
+    /// The flags of every command.
+    #[command(flatten)]
+    pub common: CommonFlags,
+}
+
+impl CommonFlags {
+    /// The settings among the flags. Named flags come after `--set`, so they win.
+    #[must_use]
+    pub fn settings(&self) -> Vec<FlagSetting> {
+        let set = self.set.iter().map(|(key, text)| FlagSetting {
+            flag: "--set".to_owned(),
+            key: key.clone(),
+            text: text.clone(),
+        });
+        let named = [
+            ("--listen", "listen", &self.listen),
+            ("--admin", "admin_listen", &self.admin),
+            ("--mode", "fence.mode", &self.mode),
+            ("--auth", "auth.mode", &self.auth),
+            ("--credentials-file", "auth.credentials_file", &self.credentials_file),
+            ("--ledger-bucket", "ledger.bucket", &self.ledger_bucket),
+            ("--log-format", "log_format", &self.log_format),
+            ("--log-level", "log_level", &self.log_level),
+        ];
+        let named = named.into_iter().filter_map(|(flag, key, text)| given(flag, key, text));
+        let allow = self
+            .allow_unauthenticated
+            .then(|| switched_on("--allow-unauthenticated", "auth.allow_none_beyond_loopback"));
+        set.chain(named).chain(allow).collect()
+    }
+
+    /// The settings of these flags, `more` of a command's own, the environment and the file that
+    /// `--config` or `FENCEPOST_CONFIG` names.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn sources(
+        &self,
+        more: Vec<FlagSetting>,
+        environment: Environment,
+    ) -> Result<Sources, ConfigError> {
+        let named = environment.get(CONFIG).filter(|name| !name.is_empty()).map(PathBuf::from);
+        let file = match self.config.clone().or(named) {
+            Some(path) => Some(ConfigFile::read(&path)?),
+            None => None,
+        };
+        let mut flags = self.settings();
+        flags.extend(more);
+        Ok(Sources { file, environment, flags })
+    }
+}
+
+impl ServeFlags {
+    /// All sources of `serve`'s configuration.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn sources(&self, environment: Environment) -> Result<Sources, ConfigError> {
+        let own = [
+            given("--backend", "backend.url", &self.backend),
+            given("--region", "backend.region", &self.region),
+            self.create_ledger.then(|| switched_on("--create-ledger", "ledger.create")),
+        ];
+        self.common.sources(own.into_iter().flatten().collect(), environment)
+    }
+}
+
+fn given(flag: &str, key: &str, text: &Option<String>) -> Option<FlagSetting> {
+    let text = text.clone()?;
+    Some(FlagSetting { flag: flag.to_owned(), key: key.to_owned(), text })
+}
+
+fn switched_on(flag: &str, key: &str) -> FlagSetting {
+    FlagSetting { flag: flag.to_owned(), key: key.to_owned(), text: "true".to_owned() }
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        Some(_) | None => Err("write it as section.key=value".to_owned()),
+    }
+}

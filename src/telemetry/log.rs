@@ -1,0 +1,39 @@
+//! Log lines: to standard error, as text for people or as JSON for collectors.
+
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// One line for a person; coloured on a terminal.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Sends the process's events to standard error from here on.
+///
+/// `filter` is in the syntax of [`EnvFilter`]; parts of it that do not parse are left out, which
+/// cannot happen to one that came through the configuration.
+///
+/// # Errors
+///
+/// When the process has a subscriber already.
+pub fn init(format: LogFormat, filter: &str) -> Result<(), TryInitError> {
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => {
+            use std::io::IsTerminal as _;
+            builder.with_ansi(std::io::stderr().is_terminal()).finish().try_init()
+        }
+        LogFormat::Json => {
+            builder.json().flatten_event(true).with_current_span(true).finish().try_init()
+        }
+    }
+}

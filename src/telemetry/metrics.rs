@@ -1,0 +1,354 @@
+//! The metrics, on a registry of their own.
+//!
+//! | metric | labels | meaning |
+//! |---|---|---|
+//! | `fence_rejected_total` | bucket, reason | requests that the fence refused |
+//! | `fence_admitted_total` | bucket | fenced operations that were acknowledged |
+//! | `fence_contended_total` | bucket | fenced operations answered "try again" (503) |
+//! | `fence_outcome_unknown_total` | bucket | fenced operations whose outcome could not be learnt |
+//! | `fence_ledger_operations_total` | op, result | loads and swaps of records |
+//! | `fence_ledger_seconds` | op | how long they took |
+//! | `fencepost_requests_total` | operation, status | requests answered |
+//! | `fencepost_request_seconds` | operation | from request head to the head of the answer |
+//! | `fencepost_upstream_seconds` | operation | how long the store took to begin its answer |
+//! | `fencepost_bytes_total` | direction | body bytes, from clients and to clients |
+//! | `fencepost_in_flight_requests` | | requests being worked on |
+//! | `fencepost_connections` | | clients connected |
+//! | `fencepost_build_info` | version | always 1 |
+//!
+//! No label is an object key. Bucket labels are bounded in number, see
+//! [`BUCKET_LABELS_MAX`]; the four `fence_…_total` counters of a bucket exist, at 0, from its
+//! first request on, so that a rate over the first refusal is not lost.
+
+use std::time::Duration;
+
+use prometheus::{
+    Encoder as _, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder,
+};
+
+use super::labels::{BucketLabels, Direction, LedgerOperation, LedgerResult, OTHER, Reason, Sight};
+
+/// How many buckets have a label of their own; the others share `other`.
+pub const BUCKET_LABELS_MAX: usize = 256;
+
+/// Bounds of the latency histograms, in seconds. From a loopback store to a large upload.
+const BUCKETS_SECONDS: [f64; 13] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+
+/// All metrics of one proxy.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    buckets: BucketLabels,
+    rejected: IntCounterVec,
+    admitted: IntCounterVec,
+    contended: IntCounterVec,
+    outcome_unknown: IntCounterVec,
+    ledger_operations: IntCounterVec,
+    ledger_seconds: HistogramVec,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    upstream_seconds: HistogramVec,
+    traffic: Traffic,
+}
+
+/// What a listener counts. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Clients connected.
+    pub connections: IntGauge,
+    /// Requests being worked on.
+    pub in_flight_requests: IntGauge,
+    /// Bytes of request bodies.
+    pub received_bytes: IntCounter,
+    /// Bytes of response bodies.
+    pub sent_bytes: IntCounter,
+}
+
+impl Traffic {
+    /// Counts that nobody scrapes: for the admin listener, whose traffic is not the clients'.
+    #[must_use]
+    pub fn unregistered() -> Self {
+        Self {
+            connections: gauge("fencepost_connections", "Clients connected."),
+            in_flight_requests: gauge("fencepost_in_flight_requests", "Requests being worked on."),
+            received_bytes: unlabelled("received_bytes"),
+            sent_bytes: unlabelled("sent_bytes"),
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// A registry of its own with all metrics in it, so that two proxies in one process (as in
+    /// tests) do not count together.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_bucket_labels_max(BUCKET_LABELS_MAX)
+    }
+
+    fn with_bucket_labels_max(bucket_labels_max: usize) -> Self {
+        let registry = Registry::new();
+        let bytes = counters(
+            &registry,
+            "fencepost_bytes_total",
+            "Body bytes received from clients and sent to clients.",
+            &["direction"],
+        );
+        let traffic = Traffic {
+            received_bytes: bytes.with_label_values(&[Direction::Received.as_str()]),
+            sent_bytes: bytes.with_label_values(&[Direction::Sent.as_str()]),
+            ..Traffic::unregistered()
+        };
+        register(&registry, traffic.connections.clone());
+        register(&registry, traffic.in_flight_requests.clone());
+        build_info(&registry);
+        let metrics = Self {
+            buckets: BucketLabels::new(bucket_labels_max),
+            rejected: counters(
+                &registry,
+                "fence_rejected_total",
+                "Requests that the fence refused.",
+                &["bucket", "reason"],
+            ),
+            admitted: counters(
+                &registry,
+                "fence_admitted_total",
+                "Fenced operations that were acknowledged.",
+                &["bucket"],
+            ),
+            contended: counters(
+                &registry,
+                "fence_contended_total",
+                "Fenced operations answered with \"try again\".",
+                &["bucket"],
+            ),
+            outcome_unknown: counters(
+                &registry,
+                "fence_outcome_unknown_total",
+                "Fenced operations whose outcome could not be learnt.",
+                &["bucket"],
+            ),
+            ledger_operations: counters(
+                &registry,
+                "fence_ledger_operations_total",
+                "Loads and swaps of the fence's records.",
+                &["op", "result"],
+            ),
+            ledger_seconds: histograms(
+                &registry,
+                "fence_ledger_seconds",
+                "Time for a load or a swap of a record.",
+                &["op"],
+            ),
+            requests: counters(
+                &registry,
+                "fencepost_requests_total",
+                "Requests answered.",
+                &["operation", "status"],
+            ),
+            request_seconds: histograms(
+                &registry,
+                "fencepost_request_seconds",
+                "Time from a request's head to the head of its answer.",
+                &["operation"],
+            ),
+            upstream_seconds: histograms(
+                &registry,
+                "fencepost_upstream_seconds",
+                "Time until the store began its answer.",
+                &["operation"],
+            ),
+            traffic,
+            registry,
+        };
+        metrics.create_ledger_counters();
+        metrics
+    }
+
+    fn create_ledger_counters(&self) {
+        for op in LedgerOperation::ALL {
+            for result in LedgerResult::ALL {
+                self.ledger_operations.with_label_values(&[op.as_str(), result.as_str()]);
+            }
+        }
+    }
+
+    /// The text that Prometheus scrapes, and its media type.
+    ///
+    /// # Errors
+    ///
+    /// When a metric cannot be written as text.
+    pub fn scrape(&self) -> Result<(Vec<u8>, &'static str), prometheus::Error> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok((text, prometheus::TEXT_FORMAT))
+    }
+
+    /// A request for this bucket has come, or the bucket is configured: makes its counters
+    /// visible at 0. Call it for requests that are authenticated only, since whoever else could
+    /// use up the labels.
+    pub fn bucket_seen(&self, bucket: &str) {
+        self.bucket_label(bucket);
+    }
+
+    /// The fence refused a request.
+    pub fn rejected(&self, bucket: &str, reason: Reason) {
+        let bucket = self.bucket_label(bucket);
+        self.rejected.with_label_values(&[bucket, reason.as_str()]).inc();
+    }
+
+    /// A fenced operation was acknowledged.
+    pub fn admitted(&self, bucket: &str) {
+        self.admitted.with_label_values(&[self.bucket_label(bucket)]).inc();
+    }
+
+    /// A fenced operation was answered with "try again".
+    pub fn contended(&self, bucket: &str) {
+        self.contended.with_label_values(&[self.bucket_label(bucket)]).inc();
+    }
+
+    /// The outcome of a fenced operation could not be learnt.
+    pub fn outcome_unknown(&self, bucket: &str) {
+        self.outcome_unknown.with_label_values(&[self.bucket_label(bucket)]).inc();
+    }
+
+    /// The ledger has answered, or has failed to.
+    pub fn ledger(&self, op: LedgerOperation, result: LedgerResult, took: Duration) {
+        self.ledger_operations.with_label_values(&[op.as_str(), result.as_str()]).inc();
+        self.ledger_seconds.with_label_values(&[op.as_str()]).observe(took.as_secs_f64());
+    }
+
+    /// A request was answered. `operation` is S3's name for it, from a fixed set.
+    pub fn request(&self, operation: &'static str, status: http::StatusCode, took: Duration) {
+        self.requests.with_label_values(&[operation, status.as_str()]).inc();
+        self.request_seconds.with_label_values(&[operation]).observe(took.as_secs_f64());
+    }
+
+    /// The store has begun its answer. `operation` is S3's name for it, from a fixed set.
+    pub fn upstream(&self, operation: &'static str, took: Duration) {
+        self.upstream_seconds.with_label_values(&[operation]).observe(took.as_secs_f64());
+    }
+
+    /// What the data listener counts.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.clone()
+    }
+
+    fn bucket_label<'a>(&self, bucket: &'a str) -> &'a str {
+        let (label, sight) = self.buckets.label(bucket);
+        match sight {
+            Sight::Again if label != OTHER => {}
+            Sight::First | Sight::Again => self.create_counters(label),
+        }
+        label
+    }
+
+    fn create_counters(&self, bucket: &str) {
+        for reason in Reason::ALL {
+            self.rejected.with_label_values(&[bucket, reason.as_str()]);
+        }
+        for counters in [&self.admitted, &self.contended, &self.outcome_unknown] {
+            counters.with_label_values(&[bucket]);
+        }
+    }
+}
+
+fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    let counters = IntCounterVec::new(Opts::new(name, help), labels)
+        .expect("names and labels of metrics are constants in the right form");
+    register(registry, counters.clone());
+    counters
+}
+
+fn histograms(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> HistogramVec {
+    let opts = HistogramOpts::new(name, help).buckets(BUCKETS_SECONDS.to_vec());
+    let histograms = HistogramVec::new(opts, labels)
+        .expect("names and labels of metrics are constants in the right form");
+    register(registry, histograms.clone());
+    histograms
+}
+
+fn gauge(name: &str, help: &str) -> IntGauge {
+    IntGauge::new(name, help).expect("names of metrics are constants in the right form")
+}
+
+fn unlabelled(name: &str) -> IntCounter {
+    IntCounter::new(name, "Bytes.").expect("names of metrics are constants in the right form")
+}
+
+fn build_info(registry: &Registry) {
+    let info = IntGaugeVec::new(
+        Opts::new("fencepost_build_info", "Always 1; the label is the running version."),
+        &["version"],
+    )
+    .expect("names and labels of metrics are constants in the right form");
+    info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+    register(registry, info);
+}
+
+fn register(registry: &Registry, metric: impl prometheus::core::Collector + 'static) {
+    registry.register(Box::new(metric)).expect("every metric is registered once");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.scrape().unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn a_bucket_shows_its_refusals_at_zero_before_the_first_one() {
+        let metrics = Metrics::new();
+        assert!(!text(&metrics).contains("photos"));
+        metrics.bucket_seen("photos");
+        let before = text(&metrics);
+        assert!(before.contains("fence_rejected_total{bucket=\"photos\",reason=\"stale\"} 0\n"));
+        assert!(before.contains("fence_admitted_total{bucket=\"photos\"} 0\n"));
+        metrics.rejected("photos", Reason::Stale);
+        let after = text(&metrics);
+        assert!(after.contains("fence_rejected_total{bucket=\"photos\",reason=\"stale\"} 1\n"));
+    }
+
+    #[test]
+    fn made_up_buckets_do_not_make_labels_without_end() {
+        let metrics = Metrics::with_bucket_labels_max(1);
+        metrics.admitted("real");
+        metrics.admitted("made-up");
+        metrics.admitted("made-up-too");
+        let text = text(&metrics);
+        assert!(text.contains("fence_admitted_total{bucket=\"other\"} 2\n"), "{text}");
+        assert!(!text.contains("made-up"));
+    }
+
+    #[test]
+    fn every_metric_of_the_table_is_exported_once_used() {
+        let metrics = Metrics::new();
+        metrics.admitted("b");
+        metrics.ledger(LedgerOperation::Swap, LedgerResult::Ok, Duration::from_millis(3));
+        metrics.request("PutObject", http::StatusCode::OK, Duration::from_millis(9));
+        metrics.upstream("PutObject", Duration::from_millis(5));
+        metrics.traffic().received_bytes.inc_by(7);
+        let text = text(&metrics);
+        let names = include_str!("metrics.rs").lines().filter_map(|line| {
+            line.strip_prefix("//! | `").and_then(|rest| rest.split('`').next())
+        });
+        let mut count = 0;
+        for name in names {
+            assert!(text.contains(&format!("# HELP {name} ")), "{name} is missing in\n{text}");
+            count += 1;
+        }
+        let exported = text.lines().filter(|line| line.starts_with("# HELP ")).count();
+        assert_eq!(count, exported, "the table and the registry differ:\n{text}");
+        assert!(text.contains("fencepost_bytes_total{direction=\"received\"} 7\n"));
+    }
+}
