@@ -80,14 +80,14 @@ pub(super) fn element(xml: &[u8], name: &str) -> Option<String> {
                 return Some(text);
             }
             Event::Text(piece) if inside => text.push_str(&piece.decode().ok()?),
-            Event::GeneralRef(name) if inside => match name.as_ref() {
-                b"quot" | b"#34" => text.push('"'),
-                b"amp" => text.push('&'),
-                b"lt" => text.push('<'),
-                b"gt" => text.push('>'),
-                b"apos" | b"#39" => text.push('\''),
-                _ => return None,
-            },
+            Event::GeneralRef(reference) if inside => {
+                if let Some(character) = reference.resolve_char_ref().ok()? {
+                    text.push(character);
+                } else {
+                    let name = reference.decode().ok()?;
+                    text.push_str(quick_xml::escape::resolve_xml_entity(&name)?);
+                }
+            }
             Event::Eof => return None,
             _ => {}
         }
@@ -137,10 +137,7 @@ mod tests {
         for (status, code, etag, outcome) in rows {
             assert_eq!(answer(status, code, etag).outcome(&put), outcome, "{status} {code}");
         }
-        assert_eq!(
-            answer(204, "", None).outcome(&Change::Delete),
-            Outcome::Applied(Tag::Absent)
-        );
+        assert_eq!(answer(204, "", None).outcome(&Change::Delete), Outcome::Applied(Tag::Absent));
     }
 
     #[test]

@@ -191,13 +191,14 @@ mod tests {
 
     use super::*;
 
-    type Pieces = StreamBody<
-        futures_util::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, BoxError>>>,
-    >;
+    type Pieces =
+        StreamBody<futures_util::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, BoxError>>>>;
 
     fn pieces(data: &[&'static str]) -> Pieces {
-        let frames: Vec<_> =
-            data.iter().map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes())))).collect();
+        let frames: Vec<_> = data
+            .iter()
+            .map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes()))))
+            .collect();
         StreamBody::new(futures_util::stream::iter(frames))
     }
 

@@ -92,9 +92,7 @@ mod tests {
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs
             .iter()
-            .map(|(name, value)| {
-                (HeaderName::from_static(name), HeaderValue::from_static(value))
-            })
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect()
     }
 

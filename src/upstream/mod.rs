@@ -40,7 +40,7 @@ use self::credentials::CachedCredentials;
 use crate::auth::{PayloadHash, SignError, SignatureForm, Signer};
 use crate::clock;
 use crate::fence::{OperationId, Tag, UnfencedPermit};
-use crate::s3::{Bucket, EtagQuotes, ObjectKey, percent_encode_key, strip_quotes};
+use crate::s3::{Bucket, ObjectKey, percent_encode_key, strip_quotes};
 
 /// The largest answer to a write that is read.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -233,10 +233,9 @@ impl Upstream {
         at: std::time::SystemTime,
         expires_seconds: Option<u32>,
     ) -> Result<Request<()>, SendError> {
-        let credentials =
-            self.credentials.get().await.map_err(|error| {
-                SendError::Unsent(format!("there are no credentials for the store: {error}"))
-            })?;
+        let credentials = self.credentials.get().await.map_err(|error| {
+            SendError::Unsent(format!("there are no credentials for the store: {error}"))
+        })?;
         let mut request = Request::new(());
         *request.method_mut() = method;
         *request.uri_mut() = self.uri(route)?;

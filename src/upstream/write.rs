@@ -3,6 +3,8 @@
 //! The request carries what the permit's terms say. How long a client waits, what it is told and
 //! what happens next is not decided here.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, Request, header};
 use http_body_util::BodyExt as _;
@@ -10,18 +12,13 @@ use tokio::task::JoinHandle;
 
 use super::body::{Gate, Gated};
 use super::{
-    Answer, BoxError, OutBody, Route, SendError, Upstream, answer, full, headers, set_length,
-    signing_time,
+    Answer, OutBody, Route, SendError, Upstream, answer, full, headers, set_length, signing_time,
 };
 use crate::auth::{BodyOutcome, PayloadHash, VerifiedBody};
 use crate::clock;
-use crate::fence::{
-    Change, Form, Forms, Outcome, Precondition, StreamPermit, Tag, Terms, WritePermit,
-};
+use crate::fence::{Change, Form, Forms, Outcome, StreamPermit, Tag, Terms, WritePermit};
 use crate::listener::RequestBody;
 use crate::s3::{EtagQuotes, strip_quotes};
-use std::sync::Arc;
-
 /// Headers that describe the bytes of one PUT and not the object, so that they go to the part of a
 /// multipart upload or nowhere.
 const OF_THE_BODY: [HeaderName; 7] = [
@@ -191,8 +188,7 @@ impl Upstream {
 
     /// Starts a PUT whose bytes are streamed, and takes in all of them but the last.
     pub async fn begin(
-        &self,
-        this: &Arc<Self>,
+        self: &Arc<Self>,
         permit: StreamPermit,
         request: &WriteRequest,
         body: VerifiedBody<RequestBody>,
@@ -209,7 +205,7 @@ impl Upstream {
                     Ok(signed) => signed.map(|()| gated.boxed_unsync()),
                     Err(error) => return BodyEnd::Store(Box::new(WriteAnswer::without(error))),
                 };
-                hold(Arc::clone(this), signed, gate, &outcome, change).await
+                hold(Arc::clone(self), signed, gate, &outcome, change).await
             }
             Form::OnePart => {
                 let Gate { received, open } = gate;
@@ -224,7 +220,8 @@ impl Upstream {
                         BodyEnd::Held(HeldWrite(Held::OnePart(upload)), forms)
                     }
                     (Ok(upload), Err(_)) => {
-                        self.abort(&upload.request, &upload.id, signing_time(terms.signed_at)).await;
+                        self.abort(&upload.request, &upload.id, signing_time(terms.signed_at))
+                            .await;
                         BodyEnd::Client
                     }
                     (Err(_), _) if outcome.get().is_some_and(Result::is_err) => BodyEnd::Client,
@@ -245,9 +242,8 @@ impl Upstream {
             Held::Plain { open, response } => {
                 // A connection that has broken meanwhile shows in the response.
                 let _ = open.send(());
-                let result = response
-                    .await
-                    .unwrap_or_else(|panic| Err(SendError::Lost(panic.to_string())));
+                let result =
+                    response.await.unwrap_or_else(|panic| Err(SendError::Lost(panic.to_string())));
                 WriteAnswer::from_result(result, change)
             }
             Held::OnePart(upload) => self.complete(permit, upload).await,
@@ -310,10 +306,8 @@ impl Upstream {
             Some(_) | None => return Err(rejected(created)),
         };
 
-        let encoded_id = percent_encoding::utf8_percent_encode(
-            &id,
-            percent_encoding::NON_ALPHANUMERIC,
-        );
+        let encoded_id =
+            percent_encoding::utf8_percent_encode(&id, percent_encoding::NON_ALPHANUMERIC);
         let route = request.route.with_query(format!("partNumber=1&uploadId={encoded_id}"));
         let mut part_headers = HeaderMap::new();
         if let Some(md5) = request.headers.get("content-md5") {
@@ -473,6 +467,3 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     use sha2::{Digest as _, Sha256};
     Sha256::digest(bytes).into()
 }
-
-#[expect(unused_imports, reason = "named in the documentation")]
-use {BoxError as _, Precondition as _};
