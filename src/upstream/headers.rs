@@ -61,7 +61,11 @@ pub fn for_store(mut headers: HeaderMap) -> HeaderMap {
 }
 
 /// Sets the precondition (F3), in the client's condition's place.
-pub fn set_precondition(headers: &mut HeaderMap, precondition: &Precondition, quotes: EtagQuotes) {
+pub(super) fn set_precondition(
+    headers: &mut HeaderMap,
+    precondition: &Precondition,
+    quotes: EtagQuotes,
+) {
     headers.remove(header::IF_MATCH);
     headers.remove(header::IF_NONE_MATCH);
     match precondition {
@@ -78,7 +82,7 @@ pub fn set_precondition(headers: &mut HeaderMap, precondition: &Precondition, qu
 
 /// Stamps what is written with its token and operation (F10). The names are the proxy's: what a
 /// client sent under them (a copy of what it read elsewhere) is replaced.
-pub fn stamp(headers: &mut HeaderMap, terms: &Terms) {
+pub(super) fn stamp(headers: &mut HeaderMap, terms: &Terms) {
     let operation = HeaderValue::from_str(&terms.operation.to_string());
     headers.insert(STAMP_TOKEN, HeaderValue::from(terms.token.get()));
     headers.insert(STAMP_OPERATION, operation.expect("it is hexadecimal"));

@@ -14,6 +14,7 @@ mod body;
 mod credentials;
 mod headers;
 mod idle;
+mod multipart;
 mod write;
 
 use std::time::{Duration, UNIX_EPOCH};

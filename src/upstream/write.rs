@@ -6,31 +6,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, Request, header};
+use http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt as _;
 use tokio::task::JoinHandle;
 
 use super::body::{Gate, Gated};
-use super::{
-    Answer, OutBody, Route, SendError, Upstream, answer, full, headers, set_length, signing_time,
-};
+use super::multipart::Upload;
+use super::{Answer, OutBody, Route, SendError, Upstream, full, headers, set_length, signing_time};
 use crate::auth::{BodyOutcome, PayloadHash, VerifiedBody};
 use crate::clock;
-use crate::fence::{Change, Form, Forms, Outcome, StreamPermit, Tag, Terms, WritePermit};
+use crate::fence::{Change, Form, Forms, Outcome, StreamPermit, Terms, WritePermit};
 use crate::listener::RequestBody;
-use crate::s3::{EtagQuotes, strip_quotes};
-/// Headers that describe the bytes of one PUT and not the object, so that they go to the part of a
-/// multipart upload or nowhere.
-const OF_THE_BODY: [HeaderName; 7] = [
-    HeaderName::from_static("content-md5"),
-    HeaderName::from_static("x-amz-sdk-checksum-algorithm"),
-    HeaderName::from_static("x-amz-checksum-crc32"),
-    HeaderName::from_static("x-amz-checksum-crc32c"),
-    HeaderName::from_static("x-amz-checksum-crc64nvme"),
-    HeaderName::from_static("x-amz-checksum-sha1"),
-    HeaderName::from_static("x-amz-checksum-sha256"),
-];
-
+use crate::s3::EtagQuotes;
 /// A write as the client asked for it.
 #[derive(Clone, Debug)]
 pub struct WriteRequest {
@@ -67,7 +54,7 @@ impl WriteAnswer {
         Self { outcome: answer.outcome(change), answer: Some(answer), error: None }
     }
 
-    fn without(error: SendError) -> Self {
+    pub(super) fn without(error: SendError) -> Self {
         let outcome = match error {
             SendError::Unsent(_) => Outcome::Rejected,
             SendError::Lost(_) => Outcome::Unknown,
@@ -93,7 +80,7 @@ enum Held {
         open: tokio::sync::oneshot::Sender<()>,
         response: JoinHandle<Result<Answer, SendError>>,
     },
-    OnePart(Upload),
+    OnePart(Box<Upload>),
 }
 
 impl std::fmt::Debug for Held {
@@ -103,13 +90,6 @@ impl std::fmt::Debug for Held {
             Self::OnePart(_) => "OnePart",
         })
     }
-}
-
-/// A multipart upload with its one part in.
-struct Upload {
-    request: WriteRequest,
-    id: String,
-    part_etag: String,
 }
 
 /// How a streamed body ended.
@@ -217,7 +197,7 @@ impl Upstream {
                 let uploaded = self.upload_one_part(terms, request, body, length, payload).await;
                 match (uploaded, received.await) {
                     (Ok(upload), Ok(forms)) => {
-                        BodyEnd::Held(HeldWrite(Held::OnePart(upload)), forms)
+                        BodyEnd::Held(HeldWrite(Held::OnePart(Box::new(upload))), forms)
                     }
                     (Ok(upload), Err(_)) => {
                         self.abort(&upload.request, &upload.id, signing_time(terms.signed_at))
@@ -246,7 +226,7 @@ impl Upstream {
                     response.await.unwrap_or_else(|panic| Err(SendError::Lost(panic.to_string())));
                 WriteAnswer::from_result(result, change)
             }
-            Held::OnePart(upload) => self.complete(permit, upload).await,
+            Held::OnePart(upload) => self.complete(permit, *upload).await,
         }
     }
 
@@ -277,118 +257,6 @@ impl Upstream {
         let at = signing_time(terms.signed_at);
         self.sign(Method::PUT, &request.route, headers, payload, at, None).await
     }
-
-    /// Creates a multipart upload and puts its one part in. No object has changed after this.
-    async fn upload_one_part(
-        &self,
-        terms: &Terms,
-        request: &WriteRequest,
-        body: OutBody,
-        length: u64,
-        payload: PayloadHash,
-    ) -> Result<Upload, Box<WriteAnswer>> {
-        let failed = |error| Box::new(WriteAnswer::without(error));
-        let at = signing_time(terms.signed_at);
-        let mut create_headers = request.headers.clone();
-        for name in OF_THE_BODY.iter().chain(&[header::IF_MATCH, header::IF_NONE_MATCH]) {
-            create_headers.remove(name);
-        }
-        headers::stamp(&mut create_headers, terms);
-        let route = request.route.with_query("uploads");
-        let create = self
-            .sign(Method::POST, &route, create_headers, PayloadHash::Empty, at, None)
-            .await
-            .map_err(failed)?;
-        let created =
-            self.call(create.map(|()| full(Bytes::new()))).await.map_err(nothing_changed)?;
-        let id = match answer::element(&created.body, "UploadId") {
-            Some(id) if created.status.is_success() => id,
-            Some(_) | None => return Err(rejected(created)),
-        };
-
-        let encoded_id =
-            percent_encoding::utf8_percent_encode(&id, percent_encoding::NON_ALPHANUMERIC);
-        let route = request.route.with_query(format!("partNumber=1&uploadId={encoded_id}"));
-        let mut part_headers = HeaderMap::new();
-        if let Some(md5) = request.headers.get("content-md5") {
-            part_headers.insert("content-md5", md5.clone());
-        }
-        set_length(&mut part_headers, length);
-        let part = async {
-            let signed = self.sign(Method::PUT, &route, part_headers, payload, at, None).await?;
-            self.call(signed.map(|()| body)).await
-        };
-        let part = match part.await {
-            Ok(part) => part,
-            Err(error) => {
-                self.abort(request, &id, at).await;
-                return Err(nothing_changed(error));
-            }
-        };
-        match (part.status.is_success(), part.headers.get(header::ETAG)) {
-            (true, Some(etag)) => {
-                let part_etag = etag.to_str().unwrap_or_default().to_owned();
-                Ok(Upload { request: request.clone(), id, part_etag })
-            }
-            (_, _) => {
-                self.abort(request, &id, at).await;
-                Err(rejected(part))
-            }
-        }
-    }
-
-    /// Makes the object of its one part.
-    async fn complete(&self, permit: WritePermit, upload: Upload) -> WriteAnswer {
-        let terms = permit.terms();
-        let Upload { request, id, part_etag } = upload;
-        if let Err(error) = fresh_enough(terms, self.config.signature_seconds) {
-            self.abort(&request, &id, clock::now()).await;
-            return WriteAnswer::without(error);
-        }
-        let xml = format!(
-            "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Part>\
-             <PartNumber>1</PartNumber><ETag>{}</ETag></Part></CompleteMultipartUpload>",
-            quick_xml::escape::escape(&part_etag)
-        );
-        let encoded_id =
-            percent_encoding::utf8_percent_encode(&id, percent_encoding::NON_ALPHANUMERIC);
-        let route = request.route.with_query(format!("uploadId={encoded_id}"));
-        let mut headers = HeaderMap::new();
-        headers::set_precondition(&mut headers, &terms.precondition(), request.quotes);
-        set_length(&mut headers, xml.len() as u64);
-        let at = signing_time(terms.signed_at);
-        let payload = PayloadHash::Sha256(sha256(xml.as_bytes()));
-        let result = match self.sign(Method::POST, &route, headers, payload, at, None).await {
-            Ok(signed) => self.call(signed.map(|()| full(xml.into()))).await,
-            Err(error) => Err(error),
-        };
-        let answer = match result {
-            Ok(answer) => answer,
-            Err(error) => return WriteAnswer::without(error),
-        };
-        let outcome = completion(&answer);
-        if matches!(outcome, Outcome::Refused | Outcome::Rejected) {
-            self.abort(&request, &id, at).await;
-        }
-        WriteAnswer { outcome, answer: Some(answer), error: None }
-    }
-
-    /// Throws an upload away. If that fails it costs space until the store's lifecycle rule for
-    /// incomplete uploads removes it, and changes nothing.
-    async fn abort(&self, request: &WriteRequest, id: &str, at: std::time::SystemTime) {
-        let encoded_id =
-            percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
-        let route = request.route.with_query(format!("uploadId={encoded_id}"));
-        let signed =
-            self.sign(Method::DELETE, &route, HeaderMap::new(), PayloadHash::Empty, at, None).await;
-        let result = match signed {
-            Ok(signed) => self.call(signed.map(|()| full(Bytes::new()))).await.map(drop),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = result {
-            tracing::warn!(%error, "a multipart upload could not be aborted");
-        }
-    }
 }
 
 /// Runs the request as a task of its own while the client's bytes come in.
@@ -403,13 +271,12 @@ async fn hold(
     let mut response = tokio::spawn(async move { upstream.call(request).await });
     tokio::select! {
         biased;
-        forms = &mut received => match forms {
-            Ok(forms) => return BodyEnd::Held(HeldWrite(Held::Plain { open, response }), forms),
-            // The body was dropped before its end: the response tells why.
-            Err(_) => {}
+        forms = &mut received => if let Ok(forms) = forms {
+            return BodyEnd::Held(HeldWrite(Held::Plain { open, response }), forms);
         },
         early = &mut response => return early_end(early, outcome, change),
     }
+    // The body was dropped before its end: the response tells why.
     let early = response.await;
     early_end(early, outcome, change)
 }
@@ -426,33 +293,9 @@ fn early_end(
     BodyEnd::Store(Box::new(WriteAnswer::from_result(result, change)))
 }
 
-/// What an answer to Complete says. A success can carry an error in its body (S3 answers 200
-/// before it is done).
-fn completion(answer: &Answer) -> Outcome {
-    if !answer.status.is_success() {
-        return answer.refusal();
-    }
-    match (answer.code().as_deref(), answer::element(&answer.body, "ETag")) {
-        (None, Some(etag)) if !strip_quotes(&etag).is_empty() => {
-            Outcome::Applied(Tag::Version(strip_quotes(&etag).to_owned()))
-        }
-        (Some("PreconditionFailed" | "ConditionalRequestConflict"), _) => Outcome::Refused,
-        (Some(_) | None, _) => Outcome::Unknown,
-    }
-}
-
-/// A request that changes no object failed: whatever became of it, the write has changed nothing.
-fn nothing_changed(error: SendError) -> Box<WriteAnswer> {
-    Box::new(WriteAnswer { outcome: Outcome::Rejected, answer: None, error: Some(error) })
-}
-
-fn rejected(answer: Answer) -> Box<WriteAnswer> {
-    Box::new(WriteAnswer { outcome: Outcome::Rejected, answer: Some(answer), error: None })
-}
-
 /// Whether a signature made for `signed_at` is still good. The store checks it too (F9); this only
 /// spares a proxy that was paused a request that is bound to be refused.
-fn fresh_enough(terms: &Terms, lifetime_seconds: u64) -> Result<(), SendError> {
+pub(super) fn fresh_enough(terms: &Terms, lifetime_seconds: u64) -> Result<(), SendError> {
     let age = clock::now().duration_since(signing_time(terms.signed_at)).unwrap_or_default();
     if age.as_secs() < lifetime_seconds {
         return Ok(());
@@ -461,9 +304,4 @@ fn fresh_enough(terms: &Terms, lifetime_seconds: u64) -> Result<(), SendError> {
         "the operation has taken {} s, and its signature is good for {lifetime_seconds} s",
         age.as_secs()
     )))
-}
-
-fn sha256(bytes: &[u8]) -> [u8; 32] {
-    use sha2::{Digest as _, Sha256};
-    Sha256::digest(bytes).into()
 }
