@@ -51,7 +51,7 @@ class Stack:
 
     @property
     def keeps_odd_keys(self) -> bool:
-        # SeaweedFS files `d//e` under `d/e` and `/lead` under `lead`.
+        # SeaweedFS files `d//e` under `d/e`, `/lead` under `lead` and `d\\e` under `d/e` (measured).
         return self.name == EMBEDDED
 
 

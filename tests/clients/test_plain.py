@@ -44,7 +44,7 @@ def test_an_odd_key_through_each_client(plain_client: object, key: str) -> None:
     assert plain_client.delete(BUCKET, odd).ok
 
 
-@pytest.mark.parametrize("name", ["a space", "a+b", "naïve", "nai\u0308ve", "日本", "q?x=1&y#z", "100%", "%2F", "~'!*()=@,;:", "\\"])
+@pytest.mark.parametrize("name", ["a space", "a+b", "naïve", "nai\u0308ve", "日本", "q?x=1&y#z", "100%", "%2F", "~'!*()=@,;:"])
 def test_odd_keys_stay_apart(any_site: Site, key: str, name: str) -> None:
     boto = boto_client(any_site)
     plain = f"{key}/plain"
