@@ -8,51 +8,16 @@ keep out of each other's way by fresh keys, since a fence belongs to a key.
 from __future__ import annotations
 
 import itertools
-import os
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from fencepost import BINARY, Proxy, Site, clean_environment
+from fencepost import Proxy, Site
 from s3_clients import CLIENTS, Boto3, boto_client
 from seaweedfs import SeaweedFS
-
-EMBEDDED = "embedded"
-SEAWEEDFS = "seaweedfs"
-
-BUCKET = "client-tests"
-
-
-def pytest_configure() -> None:
-    # boto3 runs inside this process: it must not see this machine's AWS settings or proxies.
-    clean = clean_environment()
-    os.environ.clear()
-    os.environ.update(clean)
-
-
-def pytest_sessionstart() -> None:
-    if not BINARY.exists():
-        pytest.exit(f"no binary at {BINARY}: run `cargo build`, or `bash .ci/run clients`", returncode=2)
-
-
-@dataclass(frozen=True)
-class Stack:
-    """A proxy, and whether the store behind it keeps apart every two keys that S3 keeps apart."""
-
-    name: str
-    proxy: Proxy
-
-    @property
-    def site(self) -> Site:
-        return self.proxy.site
-
-    @property
-    def keeps_odd_keys(self) -> bool:
-        # SeaweedFS files `d//e` under `d/e`, `/lead` under `lead` and `d\\e` under `d/e` (measured).
-        return self.name == EMBEDDED
+from stack import BUCKET, EMBEDDED, SEAWEEDFS, Stack
 
 
 @pytest.fixture(scope="session")

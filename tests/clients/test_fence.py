@@ -6,32 +6,21 @@ works and that no client takes the answer for something to try again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from conftest import BUCKET, Stack
-from s3_clients import CLIENTS, HEADER, SESSION, Answer, AwsCli, Boto3, S3Cmd, boto_answer
-
-STALE = "stale"
-MISSING = "missing_token"
-INVALID = "invalid_token"
+from raw_http import fetch
+from s3_clients import CLIENTS, HEADER, SESSION, Answer, AwsCli, Boto3, S3Cmd, boto_answer, boto_client
+from stack import BUCKET, INVALID, MISSING, STALE, Stack
 
 # A client together with the way it carries its token.
-PUTTERS = [pytest.param(client, carrier, id=f"{client.name}-{carrier}") for client in CLIENTS for carrier in client.put_carriers]
-DELETERS = [pytest.param(client, carrier, id=f"{client.name}-{carrier}") for client in CLIENTS for carrier in client.delete_carriers]
-
-
-@contextmanager
-def refused_once(stack: Stack, reason: str) -> Iterator[None]:
-    """Expects exactly one more refusal for `reason`, and none for another."""
-    def count() -> dict[str, float]:
-        return {name: stack.proxy.rejected(BUCKET, name) for name in (STALE, MISSING, INVALID)}
-    before = count()
-    yield
-    assert count() == {**before, reason: before[reason] + 1}
+PUTTERS = [
+    pytest.param(client, carrier, id=f"{client.name}-{carrier}") for client in CLIENTS for carrier in client.put_carriers
+]
+DELETERS = [
+    pytest.param(client, carrier, id=f"{client.name}-{carrier}") for client in CLIENTS for carrier in client.delete_carriers
+]
 
 
 def assert_refused(answer: Answer, status: int, code: str) -> None:
@@ -47,7 +36,7 @@ def test_a_stale_put_gets_409_and_changes_nothing(
     admitted = stack.proxy.metric("fence_admitted_total", bucket=BUCKET)
     assert client.put(BUCKET, key, b"by 42", "42", carrier).ok
     assert stack.proxy.metric("fence_admitted_total", bucket=BUCKET) == admitted + 1
-    with refused_once(stack, STALE):
+    with stack.refused_once(STALE):
         assert_refused(client.put(BUCKET, key, b"by 41", "41", carrier), 409, "StaleFenceToken")
     # A token held is a token to read with, stale or not: reads pass.
     assert client.get(BUCKET, key, "41").body == b"by 42"
@@ -62,11 +51,11 @@ def test_a_stale_delete_gets_409_and_a_delete_leaves_the_fence(
 ) -> None:
     client = client_type(stack.site, tmp_path)
     assert client.put(BUCKET, key, b"by 42", "42").ok
-    with refused_once(stack, STALE):
+    with stack.refused_once(STALE):
         assert_refused(client.delete(BUCKET, key, "41", carrier), 409, "StaleFenceToken")
     assert client.get(BUCKET, key).body == b"by 42"
     assert client.delete(BUCKET, key, "42", carrier).ok
-    with refused_once(stack, STALE):
+    with stack.refused_once(STALE):
         assert_refused(client.put(BUCKET, key, b"by 41", "41"), 409, "StaleFenceToken")
     assert client.list(BUCKET, key).keys == ()
 
@@ -74,15 +63,15 @@ def test_a_stale_delete_gets_409_and_a_delete_leaves_the_fence(
 def test_a_key_with_a_fence_takes_no_write_without_a_token(stack: Stack, client: object, key: str) -> None:
     assert client.put(BUCKET, key, b"unfenced").ok
     assert client.put(BUCKET, key, b"by 42", "42").ok
-    with refused_once(stack, MISSING):
+    with stack.refused_once(MISSING):
         assert_refused(client.put(BUCKET, key, b"unfenced"), 428, "FenceTokenRequired")
-    with refused_once(stack, MISSING):
+    with stack.refused_once(MISSING):
         assert_refused(client.delete(BUCKET, key), 428, "FenceTokenRequired")
     assert client.get(BUCKET, key).body == b"by 42"
 
 
 def test_an_invalid_token_gets_400_through_each_client(stack: Stack, client: object, key: str) -> None:
-    with refused_once(stack, INVALID):
+    with stack.refused_once(INVALID):
         assert_refused(client.put(BUCKET, key, b"", "forty-two"), 400, "InvalidFenceToken")
     assert client.list(BUCKET, key).keys == ()
 
@@ -92,7 +81,7 @@ def test_an_invalid_token_gets_400_through_each_client(stack: Stack, client: obj
 def test_what_is_no_token(stack: Stack, boto: Boto3, key: str, token: str, carrier: str) -> None:
     if not token.isascii() and carrier == HEADER:
         token = token.encode().decode("latin-1")
-    with refused_once(stack, INVALID):
+    with stack.refused_once(INVALID):
         assert_refused(boto.put(BUCKET, key, b"", token, carrier), 400, "InvalidFenceToken")
     assert boto.list(BUCKET, key).keys == ()
 
@@ -111,7 +100,7 @@ def test_two_carriers_have_to_agree(stack: Stack, boto: Boto3, key: str) -> None
     both.meta.events.register("before-sign.s3.*", lambda request, **_: request.headers.update({"X-Fence-Token": header}))
     assert boto_answer(both.put_object, Bucket=BUCKET, Key=key, Body=b"42").ok
     header = "43"
-    with refused_once(stack, INVALID):
+    with stack.refused_once(INVALID):
         assert_refused(boto_answer(both.put_object, Bucket=BUCKET, Key=key, Body=b"43"), 400, "InvalidFenceToken")
     assert boto.get(BUCKET, key).body == b"42"
 
@@ -130,9 +119,8 @@ def test_what_a_stale_answer_tells(stack: Stack, boto: Boto3, key: str, carrier:
     assert answer.headers["date"]
 
 
-def test_a_fence_belongs_to_one_key(stack: Stack, boto: Boto3, key: str) -> None:
+def test_a_fence_belongs_to_one_key(boto: Boto3, key: str) -> None:
     assert boto.put(BUCKET, key, b"", "42").ok
-    assert boto.put(BUCKET, f"{key}/below", b"", "1").ok if stack.keeps_odd_keys else True
     assert boto.put(BUCKET, f"{key}-beside", b"", "1").ok
 
 
@@ -141,10 +129,18 @@ def test_odd_keys_are_fenced(stack: Stack, boto: Boto3, key: str, name: str) -> 
     assert_fenced(boto, f"{key}/{name}")
 
 
-@pytest.mark.parametrize("name", ["d//e", "/lead", "d/./e", "d/../e", "trail/", "back\\slash", "nai\u0308ve"])
-def test_keys_that_some_stores_fold_are_fenced_apart(embedded_stack: Stack, tmp_path: Path, key: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [
+        ("d//e", "d/e"), ("d/./e", "d/e"), ("d/../e", "e"), ("trail/", "trail"), ("back\\slash", "back/slash"),
+        ("nai\u0308ve", "naïve"), ("a%2Fb", "a/b"),
+    ],
+)
+def test_keys_that_some_stores_fold_are_fenced_apart(
+    embedded_stack: Stack, tmp_path: Path, key: str, name: str, folded: str,
+) -> None:
+    """S3's keys are bytes. SeaweedFS folds `//` and `\\` (measured), so it is left out here."""
     boto = Boto3(embedded_stack.site, tmp_path)
-    folded = name.replace("//", "/").replace("/./", "/").replace("d/../", "").strip("/").replace("\\", "/").replace("i\u0308", "ï")
     assert_fenced(boto, f"{key}/{name}")
     assert boto.put(BUCKET, f"{key}/{folded}", b"", "1").ok, "another key, which has seen no token"
 
@@ -158,16 +154,13 @@ def assert_fenced(boto: Boto3, key: str) -> None:
 
 
 def test_a_presigned_link_is_fenced(stack: Stack, key: str, tmp_path: Path) -> None:
-    from s3_clients import boto_client
-    from test_plain import http
-
     def link(token: str) -> str:
         signer = boto_client(stack.site, token, signature_version="s3v4")
         return signer.generate_presigned_url("put_object", {"Bucket": BUCKET, "Key": key}, ExpiresIn=60)
 
-    assert http("PUT", link("42"), b"by 42")[0] == 200
-    with refused_once(stack, STALE):
-        status, body = http("PUT", link("41"), b"by 41")
+    assert fetch("PUT", link("42"), b"by 42")[0] == 200
+    with stack.refused_once(STALE):
+        status, body = fetch("PUT", link("41"), b"by 41")
     assert status == 409 and b"<Code>StaleFenceToken</Code>" in body
     assert Boto3(stack.site, tmp_path).get(BUCKET, key).body == b"by 42"
 
@@ -184,7 +177,7 @@ def test_a_large_stale_put(stack: Stack, boto: Boto3, tmp_path: Path, key: str, 
     assert boto_answer(boto.client("42").put_object, Bucket=BUCKET, Key=key, Body=body()).ok
     assert boto.get(BUCKET, key).body == source.read_bytes()
     assert boto.put(BUCKET, key, b"by 43", "43").ok
-    with refused_once(stack, STALE):
+    with stack.refused_once(STALE):
         stale = boto_answer(boto.client("42").put_object, Bucket=BUCKET, Key=key, Body=body())
     assert_refused(stale, 409, "StaleFenceToken")
     assert boto.get(BUCKET, key).body == b"by 43"
@@ -230,11 +223,11 @@ def test_the_high_level_commands_of_aws_cli(stack: Stack, tmp_path: Path, key: s
     source.write_bytes(b"by 42")
     target = f"s3://{BUCKET}/{key}"
     assert cli.run("42", "s3", "cp", str(source), target).ok
-    with refused_once(stack, STALE):
+    with stack.refused_once(STALE):
         assert_refused(cli.run("41", "s3", "cp", str(source), target), 409, "StaleFenceToken")
     assert cli.run(None, "s3", "cp", target, "-").output == "by 42"
     assert key.rsplit("/", 1)[1] in cli.run(None, "s3", "ls", target).output
-    with refused_once(stack, STALE):
+    with stack.refused_once(STALE):
         assert_refused(cli.run("41", "s3", "rm", target), 409, "StaleFenceToken")
     assert cli.run("42", "s3", "rm", target).ok
 

@@ -7,17 +7,16 @@ difference only through the proxy is the proxy's.
 from __future__ import annotations
 
 import hashlib
-import urllib.error
-import urllib.request
 import uuid
 from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 
-from conftest import BUCKET
 from fencepost import Site
+from raw_http import fetch
 from s3_clients import Boto3, boto_client
+from stack import BUCKET
 
 
 @pytest.fixture
@@ -125,9 +124,9 @@ def test_presigned_urls(any_site: Site, key: str) -> None:
     boto = boto_client(any_site, signature_version="s3v4")
     put = boto.generate_presigned_url("put_object", {"Bucket": BUCKET, "Key": key}, ExpiresIn=60)
     get = boto.generate_presigned_url("get_object", {"Bucket": BUCKET, "Key": key}, ExpiresIn=60)
-    assert http("PUT", put, b"by link")[0] == 200
-    assert http("GET", get) == (200, b"by link")
-    assert http("GET", get.replace(key, key + "x"))[0] == 403, "the path is signed"
+    assert fetch("PUT", put, b"by link")[0] == 200
+    assert fetch("GET", get) == (200, b"by link")
+    assert fetch("GET", get.replace(key, key + "x"))[0] == 403, "the path is signed"
 
 
 @pytest.mark.parametrize("size", [5, 9 << 20, 20 << 20], ids=["5B", "9MiB", "20MiB"])
@@ -163,16 +162,3 @@ def refusal(call: object, **parameters: object) -> int:
     with pytest.raises(ClientError) as refused:
         call(**parameters)
     return refused.value.response["ResponseMetadata"]["HTTPStatusCode"]
-
-
-def http(method: str, url: str, body: bytes | None = None) -> tuple[int, bytes]:
-    """One request without any client's help."""
-    request = urllib.request.Request(url, data=body, method=method)
-    if body is not None:
-        # urllib would add a form's type, and the link signs no type.
-        request.add_header("Content-Type", "application/octet-stream")
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as refused:
-        return refused.code, refused.read()

@@ -15,10 +15,10 @@ import pytest
 from botocore import UNSIGNED
 
 import fencepost
-from conftest import BUCKET, EMBEDDED, SEAWEEDFS, Stack
 from fencepost import Proxy, Site
 from raw_http import RawConnection
 from s3_clients import Boto3, boto_answer, boto_client
+from stack import BUCKET, EMBEDDED, SEAWEEDFS, Stack
 
 DEMO_SECONDS_MAX = 30
 
@@ -73,8 +73,7 @@ def test_two_proxies_share_one_fence(
     assert one.get(BUCKET, key).body == b"by 43"
 
 
-def test_a_prompt_user_needs_no_configuration_but_credentials(seaweedfs: Site) -> None:
-    """Without any credentials `serve` says so instead of starting."""
+def test_serve_without_credentials_says_so(seaweedfs: Site) -> None:
     done = fencepost.run("serve", "--backend", seaweedfs.endpoint, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
     assert done.returncode != 0
     assert "credential" in done.stderr.lower()
@@ -202,7 +201,7 @@ def shell_lines(banner: str) -> str:
 def test_the_demo_plays_right_and_leaves_nothing_running(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     began = time.monotonic()
-    done = fencepost.run("demo", timeout=DEMO_SECONDS_MAX, environment={"FENCEPOST_DEMO_MARK": mark, "TMPDIR": str(tmp_path)})
+    done = fencepost.run("demo", timeout=DEMO_SECONDS_MAX, environment={"DEMO_TEST_MARK": mark, "TMPDIR": str(tmp_path)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - began < DEMO_SECONDS_MAX
     assert "409" in done.stdout and "fence_rejected_total" in done.stdout

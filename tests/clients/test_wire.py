@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUCKET, Stack
 from raw_http import RawAnswer, RawConnection
 from s3_clients import Boto3
-from test_fence import STALE, refused_once
+from stack import BUCKET, STALE, Stack
 
 BODY = b"0123456789abcdef" * (4 << 16)  # 4 MiB
 
@@ -26,7 +25,7 @@ def assert_stale(answer: RawAnswer) -> None:
 
 
 def test_a_stale_upload_is_refused_instead_of_100_continue(stack: Stack, fenced_key: str) -> None:
-    with refused_once(stack, STALE), RawConnection(stack.site) as connection:
+    with stack.refused_once(STALE), RawConnection(stack.site) as connection:
         connection.send_head("PUT", BUCKET, fenced_key, length=len(BODY), token="41", unsigned={"Expect": "100-continue"})
         # Not one byte of the body has been sent.
         assert connection.line().startswith(b"HTTP/1.1 409 ")
@@ -44,14 +43,14 @@ def test_an_admitted_upload_is_asked_for_its_body(stack: Stack, boto: Boto3, fen
 
 def test_a_client_that_sends_its_body_anyway_gets_its_409(stack: Stack, fenced_key: str) -> None:
     """It reads nothing before it has sent everything: a closed connection would cost it the answer."""
-    with refused_once(stack, STALE), RawConnection(stack.site) as connection:
+    with stack.refused_once(STALE), RawConnection(stack.site) as connection:
         connection.send_head("PUT", BUCKET, fenced_key, length=len(BODY), token="41")
         connection.send(BODY)
         assert_stale(connection.answer())
 
 
 def test_a_refusal_does_not_wait_for_the_body(stack: Stack, fenced_key: str) -> None:
-    with refused_once(stack, STALE), RawConnection(stack.site) as connection:
+    with stack.refused_once(STALE), RawConnection(stack.site) as connection:
         connection.send_head("PUT", BUCKET, fenced_key, length=len(BODY), token="41")
         assert_stale(connection.answer())
 

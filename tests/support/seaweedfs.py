@@ -16,6 +16,7 @@ store does not outlive the process that started it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -187,10 +188,8 @@ def main(arguments: list[str]) -> int:
             return subprocess.run(command, env={**os.environ, **store.environment()}).returncode
         for name, value in store.environment().items():
             print(f"export {name}={value}", flush=True)
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
-        except KeyboardInterrupt:
-            pass
         return 0
 
 
