@@ -130,7 +130,7 @@ def test_no_key_is_in_a_label(stack: Stack, boto: Boto3, key: str) -> None:
 def test_healthcheck_asks_the_admin_listener(stack: Stack) -> None:
     address = stack.proxy.admin.removeprefix("http://")
     assert fencepost.run("healthcheck", "--admin", address).returncode == 0
-    assert fencepost.run("healthcheck", environment={"FENCEPOST_ADMIN": address}).returncode == 0
+    assert fencepost.run("healthcheck", environment={"FENCEPOST_ADMIN_LISTEN": address}).returncode == 0
     assert fencepost.run("healthcheck", "--admin", "127.0.0.1:1").returncode == 1
 
 

@@ -54,8 +54,8 @@ def test_a_container_fences_a_write(image: Image, store: Site, tmp_path: Path, r
     listen, admin = (f"127.0.0.1:{port}" for port in free_ports(2))
     environment = {
         "AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key,
-        "FENCEPOST_BACKEND": store.endpoint, "FENCEPOST_REGION": REGION,
-        "FENCEPOST_LISTEN": listen, "FENCEPOST_ADMIN": admin,
+        "FENCEPOST_BACKEND_URL": store.endpoint, "FENCEPOST_BACKEND_REGION": REGION,
+        "FENCEPOST_LISTEN": listen, "FENCEPOST_ADMIN_LISTEN": admin,
     }
     how = {"environment": environment, "read_only": read_only}
     start = image.command(*image.config["Entrypoint"], *image.config["Cmd"], "--create-ledger", **how)
