@@ -211,7 +211,7 @@ def test_multipart_of_the_command_line_tools_is_refused(stack: Stack, tmp_path: 
     large = tmp_path / "large"
     large.write_bytes(bytes(16 << 20))
     target = f"s3://{BUCKET}/{key}"
-    answer = AwsCli(stack.site, tmp_path).run("42", "s3", "cp", "--quiet", str(large), target)
+    answer = AwsCli(stack.site, tmp_path).run("42", "s3", "cp", "--only-show-errors", str(large), target)
     assert_refused(answer, 501, "FenceUnsupportedOperation")
     assert_refused(S3Cmd(stack.site, tmp_path).put(BUCKET, key, large.read_bytes(), "42"), 501, "FenceUnsupportedOperation")
     assert Boto3(stack.site, tmp_path).list(BUCKET, key).keys == ()

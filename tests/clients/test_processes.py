@@ -91,6 +91,14 @@ def test_a_missing_ledger_bucket_is_explained(seaweedfs: Site, tmp_path: Path) -
     assert "absent-" in done.stderr and "--create-ledger" in done.stderr
 
 
+@pytest.mark.parametrize("profile", ["liar", "racy"])
+def test_a_store_that_cannot_be_fenced_on_is_refused(profile: str) -> None:
+    """`liar` ignores conditions, `racy` checks them and acts afterwards."""
+    done = fencepost.run("dev", "--profile", profile, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert "If-None-Match" in done.stderr or "If-Match" in done.stderr, "it names what failed"
+
+
 def test_auth_none_serves_a_sidecar_on_loopback(
     started: Callable[[Proxy], Proxy], logs: Callable[[], Path], seaweedfs: Site, tmp_path: Path, key: str,
 ) -> None:
@@ -167,6 +175,8 @@ def test_unknown_keys_in_the_configuration_are_named(tmp_path: Path) -> None:
     settings.write_text("lisen = \"127.0.0.1:1\"\n")
     done = fencepost.run("config", "check", str(settings))
     assert done.returncode != 0 and "lisen" in done.stderr
+    done = fencepost.run("serve", "--backend", "http://127.0.0.1:1", "--config", str(settings))
+    assert done.returncode == 2 and "lisen" in done.stderr, "nothing was begun"
     done = fencepost.run("config", "check", str(fencepost.REPOSITORY / "config" / "fencepost.toml"))
     assert done.returncode == 0, done.stderr
 
