@@ -1,3 +1,7 @@
-//! The `fencepost` binary.
+//! The `fencepost` binary: commands, exit codes, nothing else.
 
-fn main() {}
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}
