@@ -71,6 +71,11 @@ impl Memory {
         self.snapshot = Some(snapshot);
     }
 
+    /// The record was loaded for another reason; what is remembered already is newer.
+    pub fn offer(&mut self, snapshot: Snapshot) {
+        self.snapshot.get_or_insert(snapshot);
+    }
+
     /// The ledger took `next`, which is now at `version`. Nothing that was settled is in it, and a
     /// swap whose answer was lost can no longer land, because its base is gone.
     pub fn swapped(&mut self, next: Record, version: RecordVersion) {

@@ -31,7 +31,7 @@ pub use record::{
     Action, Intent, IntentId, KeyId, Record, RecordVersion, Snapshot, StoreTime, Tag,
 };
 pub use token::{OperationId, Token, TokenError};
-pub use unfenced::{Mode, TokenRequired, admit_unfenced, needs_record};
+pub use unfenced::{Mode, TokenRequired, admit_bucket_operation, admit_unfenced, needs_record};
 
 #[cfg(test)]
 mod tests;

@@ -325,7 +325,7 @@ fn signing_time(seconds: u64) -> std::time::SystemTime {
 }
 
 /// The length of a body, as the store wants to know it beforehand.
-fn set_length(headers: &mut HeaderMap, length: u64) {
+pub(crate) fn set_length(headers: &mut HeaderMap, length: u64) {
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
 }
 

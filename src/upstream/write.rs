@@ -29,6 +29,14 @@ pub struct WriteRequest {
     pub quotes: EtagQuotes,
 }
 
+impl WriteRequest {
+    /// The route to the object itself, without the query of this request.
+    #[must_use]
+    pub fn route_of_object(&self) -> Route {
+        Route { query: None, ..self.route.clone() }
+    }
+}
+
 /// The bytes of a PUT that are held in memory.
 #[derive(Clone, Debug)]
 pub struct PutBody {
@@ -76,10 +84,7 @@ impl WriteAnswer {
 pub struct HeldWrite(Held);
 
 enum Held {
-    Plain {
-        open: tokio::sync::oneshot::Sender<()>,
-        response: JoinHandle<Result<Answer, SendError>>,
-    },
+    Plain { open: tokio::sync::oneshot::Sender<()>, response: AbortOnDrop },
     OnePart(Box<Upload>),
 }
 
@@ -89,6 +94,21 @@ impl std::fmt::Debug for Held {
             Self::Plain { .. } => "Plain",
             Self::OnePart(_) => "OnePart",
         })
+    }
+}
+
+/// A request under way as a task of its own. Whoever loses interest in it cuts it off.
+struct AbortOnDrop(JoinHandle<Result<Answer, SendError>>);
+
+impl AbortOnDrop {
+    async fn answer(&mut self) -> Result<Answer, SendError> {
+        (&mut self.0).await.unwrap_or_else(|panic| Err(SendError::Lost(panic.to_string())))
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -219,12 +239,10 @@ impl Upstream {
         change: &Change,
     ) -> WriteAnswer {
         match held.0 {
-            Held::Plain { open, response } => {
+            Held::Plain { open, mut response } => {
                 // A connection that has broken meanwhile shows in the response.
                 let _ = open.send(());
-                let result =
-                    response.await.unwrap_or_else(|panic| Err(SendError::Lost(panic.to_string())));
-                WriteAnswer::from_result(result, change)
+                WriteAnswer::from_result(response.answer().await, change)
             }
             Held::OnePart(upload) => self.complete(permit, *upload).await,
         }
@@ -235,7 +253,7 @@ impl Upstream {
         match held.0 {
             Held::Plain { open, response } => {
                 drop(open);
-                response.abort();
+                drop(response);
             }
             Held::OnePart(upload) => {
                 self.abort(&upload.request, &upload.id, clock::now()).await;
@@ -268,28 +286,23 @@ async fn hold(
     change: &Change,
 ) -> BodyEnd {
     let Gate { mut received, open } = gate;
-    let mut response = tokio::spawn(async move { upstream.call(request).await });
+    let mut response = AbortOnDrop(tokio::spawn(async move { upstream.call(request).await }));
     tokio::select! {
         biased;
         forms = &mut received => if let Ok(forms) = forms {
             return BodyEnd::Held(HeldWrite(Held::Plain { open, response }), forms);
         },
-        early = &mut response => return early_end(early, outcome, change),
+        early = response.answer() => return early_end(early, outcome, change),
     }
     // The body was dropped before its end: the response tells why.
-    let early = response.await;
+    let early = response.answer().await;
     early_end(early, outcome, change)
 }
 
-fn early_end(
-    response: Result<Result<Answer, SendError>, tokio::task::JoinError>,
-    outcome: &BodyOutcome,
-    change: &Change,
-) -> BodyEnd {
+fn early_end(result: Result<Answer, SendError>, outcome: &BodyOutcome, change: &Change) -> BodyEnd {
     if outcome.get().is_some_and(Result::is_err) {
         return BodyEnd::Client;
     }
-    let result = response.unwrap_or_else(|panic| Err(SendError::Lost(panic.to_string())));
     BodyEnd::Store(Box::new(WriteAnswer::from_result(result, change)))
 }
 
