@@ -204,8 +204,12 @@ impl Reader<'_> {
                 _ => ScopeRule::deserialize(deserializer).err(),
             };
             if let Some(error) = read {
-                let at = error.span().map_or(entry.span().start, |span| span.start);
-                self.problem(at, Some(name.to_owned()), error.message().to_owned());
+                let wrong = error.span();
+                let key = table.iter().find(|(_, value)| Some(value.span()) == wrong);
+                let path =
+                    key.map_or(name.to_owned(), |(key, _)| format!("{name}.{}", key.get_ref()));
+                let at = wrong.map_or(entry.span().start, |span| span.start);
+                self.problem(at, Some(path), error.message().to_owned());
             }
         }
         if self.problems.len() == before {
@@ -241,8 +245,7 @@ fn read_environment(
     for (name, text) in environment.iter().filter(|(name, _)| *name != super::flags::CONFIG) {
         let origin = Origin::Variable(name.to_owned());
         let Some(index) = names.iter().position(|known| known == name) else {
-            let all = names.iter().map(String::as_str).chain([super::flags::CONFIG]);
-            let hint = schema::closest(name, all)
+            let hint = closest_variable(name, &names)
                 .map_or_else(String::new, |close| format!("; did you mean {close}?"));
             // The value stays out of the message: it might be a secret.
             let message = format!("is not the variable of a setting{hint}");
@@ -251,6 +254,14 @@ fn read_environment(
         };
         give_text(&schema::settings()[index].key, text, origin, given, problems);
     }
+}
+
+/// Without the prefix, which would make any two names look alike.
+fn closest_variable(name: &str, known: &[String]) -> Option<String> {
+    let bare = |name| str::strip_prefix(name, schema::VARIABLE_PREFIX).unwrap_or(name);
+    let all = known.iter().map(String::as_str).chain([super::flags::CONFIG]);
+    schema::closest(bare(name), all.map(bare))
+        .map(|close| format!("{}{close}", schema::VARIABLE_PREFIX))
 }
 
 fn read_flags(flags: &[FlagSetting], given: &mut Vec<Given>, problems: &mut Vec<Problem>) {

@@ -153,7 +153,7 @@ impl FromText for LogFilter {
         // else), so a filter must say a level at least once.
         let names_a_level = text.split(',').any(|directive| {
             let level = directive.rsplit('=').next().unwrap_or_default().trim();
-            tracing_subscriber::filter::LevelFilter::from_str(level).is_ok()
+            !level.is_empty() && tracing_subscriber::filter::LevelFilter::from_str(level).is_ok()
         });
         let parses = tracing_subscriber::EnvFilter::try_new(text).is_ok();
         (names_a_level && parses).then(|| Self(text.to_owned()))
