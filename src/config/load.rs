@@ -52,9 +52,10 @@ impl ConfigFile {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let name = path.display().to_string();
         fs::read_to_string(path).map(|text| Self { name: name.clone(), text }).map_err(|error| {
-            let message = match error.kind() {
-                io::ErrorKind::NotFound => "there is no such file".to_owned(),
-                _ => format!("cannot be read: {error}"),
+            let message = if error.kind() == io::ErrorKind::NotFound {
+                "there is no such file".to_owned()
+            } else {
+                format!("cannot be read: {error}")
             };
             Problem { origin: Origin::File { name, line: 0 }, key: None, message }.into()
         })
