@@ -108,10 +108,10 @@ impl KeyRing {
             line: error.span().map(|span| line_of(text, span.start)),
         })?;
         let mut ring = Self::default();
-        for (key, value) in root.get_ref() {
-            if key.get_ref() != "credential" {
-                return Err(unknown_key(text, key));
-            }
+        if let Some(key) = root.get_ref().keys().find(|key| key.get_ref() != "credential") {
+            return Err(unknown_key(text, key));
+        }
+        if let Some(value) = root.get_ref().get("credential") {
             let entries = value.get_ref().as_array().ok_or_else(|| CredentialsError::Shape {
                 key: "credential",
                 expected: "an array of tables, written [[credential]]",

@@ -36,6 +36,9 @@ mod sign;
 mod strip;
 mod verify;
 
+#[cfg(test)]
+mod test_util;
+
 pub use body::{BodyOutcome, VerifiedBody};
 pub use body_checks::{BodyChecks, ChecksumHeaders};
 pub use body_error::BodyError;
