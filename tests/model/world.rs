@@ -9,11 +9,12 @@
 
 use super::search::{Part, Space};
 use fencepost::fence::{
-    Attempt, Change, ClientCondition, ConditionFailure, Contents, Contention, Effect, Enforcement,
-    Form, Forms, KeyId, Memory, Operation, OperationId, Outcome, Protocol, Record, RecordVersion,
-    Snapshot, StoreTime, Swap, Tag, Tags, Terms, Token, Verdict,
+    Attempt, Change, ClientCondition, Compare, Contents, Effect, Enforcement, Form, Forms, KeyId,
+    Memory, Operation, OperationId, Outcome, Protocol, Record, RecordVersion, Snapshot, StoreTime,
+    Swap, Tag, Tags, Terms, Token, Verdict,
 };
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +92,8 @@ pub enum Violation {
     TokenWentDown,
     /// P6: applied to an object that the client's own condition excludes.
     ConditionBroken,
+    /// P7: with strictly-greater, two operations with one token took effect.
+    TokenUsedTwice,
     /// The machine called its driver's report impossible.
     Broken,
 }
@@ -134,7 +137,7 @@ struct Flight {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Run {
-    client: Client,
+    client: Rc<Client>,
     phase: Phase,
     flight: Option<Flight>,
     late_swap: Option<Swap>,
@@ -196,6 +199,19 @@ impl World {
         self.runs[number] = Part::new(run);
     }
 
+    /// Like `edit`, without copying the phase that is replaced.
+    fn set_phase(&mut self, number: usize, phase: Phase) {
+        let run = &self.runs[number];
+        self.runs[number] = Part::new(Run {
+            client: Rc::clone(&run.client),
+            phase,
+            flight: run.flight.clone(),
+            late_swap: run.late_swap.clone(),
+            applied: run.applied,
+            stream: run.stream,
+        });
+    }
+
     fn blame(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
@@ -249,12 +265,13 @@ impl Setting {
         let flight = run.flight.as_ref().expect("it is on its way");
         let tag = match run.client.ask {
             Ask::Delete => Tag::Absent,
-            Ask::Put(content) | Ask::Stream(content) => match (self.protocol.tags, flight.terms.form)
-            {
-                (Tags::Unique, _) => Tag::Version(format!("u{}", world.writes + 1)),
-                (Tags::Repeat, Form::Plain) => forms(content).plain,
-                (Tags::Repeat, Form::OnePart) => forms(content).one_part,
-            },
+            Ask::Put(content) | Ask::Stream(content) => {
+                match (self.protocol.tags, flight.terms.form) {
+                    (Tags::Unique, _) => Tag::Version(format!("u{}", world.writes + 1)),
+                    (Tags::Repeat, Form::Plain) => forms(content).plain,
+                    (Tags::Repeat, Form::OnePart) => forms(content).one_part,
+                }
+            }
         };
         let changes = world.object.tag != Tag::Absent || tag != Tag::Absent;
         if changes && run.client.token < world.acknowledged {
@@ -262,6 +279,10 @@ impl Setting {
         }
         if run.client.condition.check(&world.object.tag).is_err() {
             world.blame(Violation::ConditionBroken);
+        }
+        let used = |other: &Part<Run>| other.applied > 0 && other.client.token == run.client.token;
+        if self.protocol.compare == Compare::StrictlyGreater && world.runs.iter().any(used) {
+            world.blame(Violation::TokenUsedTwice);
         }
         match run.phase {
             Phase::Over(End::Refused | End::AlreadyAbsent) => {
@@ -291,7 +312,7 @@ impl Setting {
                 Ask::Stream(_) => Change::Put(Contents::Streamed),
                 Ask::Delete => Change::Delete,
             },
-            condition: client.condition,
+            condition: client.condition.clone(),
             signed_at: world.now,
         };
         world.second_proxy_used |= proxy == 1;
@@ -335,7 +356,7 @@ impl Setting {
                 }
             }
         };
-        world.edit(number, |run| run.phase = Phase::Running { proxy, attempt, wait, pauses });
+        world.set_phase(number, Phase::Running { proxy, attempt, wait, pauses });
     }
 
     /// Until when the store takes the request: the store's side of F9.
@@ -343,7 +364,10 @@ impl Setting {
         let protocol = &self.protocol;
         let deadline = match (run.client.ask, terms.form, run.stream) {
             (Ask::Delete, _, _) => terms.signed_at + protocol.bodiless_signature_seconds,
-            (Ask::Stream(_), Form::Plain, Some(alive)) => alive + protocol.body_stall_seconds,
+            (Ask::Stream(_), Form::Plain, Some(alive)) => {
+                alive.max(terms.signed_at + protocol.signature_seconds)
+                    + protocol.body_stall_seconds
+            }
             (Ask::Put(_) | Ask::Stream(_), _, _) => {
                 terms.signed_at + protocol.signature_seconds + protocol.body_stall_seconds
             }
@@ -378,7 +402,7 @@ impl Setting {
             }
             End::Refused | End::Unknown | End::Retried => {}
         }
-        world.edit(number, |run| run.phase = Phase::Over(end));
+        world.set_phase(number, Phase::Over(end));
     }
 
     /// The running operation's parts.
@@ -394,10 +418,9 @@ impl Setting {
     fn ask(&self, world: &mut World, number: usize) {
         let (proxy, attempt, wait, pauses) = Self::running(world, number);
         let outcome = match wait {
-            Wait::Observe => Outcome::Observed {
-                tag: world.object.tag.clone(),
-                stamp: world.object.stamp,
-            },
+            Wait::Observe => {
+                Outcome::Observed { tag: world.object.tag.clone(), stamp: world.object.stamp }
+            }
             Wait::Load => Outcome::Loaded(world.snapshot()),
             Wait::Body(terms) => {
                 if world.now > terms.signed_at + self.protocol.signature_seconds {
@@ -580,7 +603,7 @@ impl Space for Setting {
                 .iter()
                 .map(|client| {
                     Part::new(Run {
-                        client: client.clone(),
+                        client: Rc::new(client.clone()),
                         phase: Phase::Ready,
                         flight: None,
                         late_swap: None,
@@ -653,9 +676,9 @@ impl Space for Setting {
             }
             Action::Retry(number, proxy) => {
                 next.faults.retries -= 1;
-                next.edit(number, |run| run.phase = Phase::Over(End::Retried));
+                next.set_phase(number, Phase::Over(End::Retried));
                 let again = Run {
-                    client: next.runs[number].client.clone(),
+                    client: Rc::clone(&next.runs[number].client),
                     phase: Phase::Ready,
                     flight: None,
                     late_swap: None,
