@@ -4,14 +4,15 @@
 
 use super::permit::{Form, Terms};
 use super::{
-    Action, Change, Compare, Enforcement, Forms, Intent, IntentId, Operation, Protocol, Record,
-    Snapshot, StoreTime, Tag, Tags, Token,
+    Action, Change, Compare, Contents, Enforcement, Forms, Intent, IntentId, Operation, Protocol,
+    Record, Snapshot, StoreTime, Tag, Tags, Token,
 };
 
 /// Why an operation has to wait, though its token is good enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Contention {
-    /// An exclusive intent is open on the key (F8).
+    /// An exclusive intent is open on the key (F8), or any intent is and the operation, itself
+    /// exclusive, carries a condition of its client's.
     ExclusiveOpen,
     /// Whatever form the operation takes, it would leave a tag that an open intent with a lower
     /// token expects (F4).
@@ -140,12 +141,24 @@ pub(super) fn admit(
     if exclusive_open {
         return Admission::Contended(Contention::ExclusiveOpen);
     }
+    // The store will not judge the client's condition: nobody may change what it was judged on.
+    let unjudged = operation.change == Change::Delete
+        && protocol.delete == Enforcement::Exclusive
+        && !operation.condition.is_none();
+    if unjudged && open(snapshot, settled).any(|intent| intent.key == operation.key) {
+        return Admission::Contended(Contention::ExclusiveOpen);
+    }
     let avoided = |leaves: &Tag| {
         protocol.rules.avoid && lower_takes_effect(operation, snapshot, settled, leaves)
     };
     let Some(mut terms) = choose(protocol, operation, choice, tag, avoided) else {
         return Admission::Contended(Contention::TagExpected);
     };
+    if let (Some(Form::OnePart), Some(now)) = (choice.begun, snapshot.time) {
+        // The upload may have taken longer than a signature lives; what completes it is signed
+        // anew, with the store's own time, and expires accordingly.
+        terms.signed_at = terms.signed_at.max(now.0);
+    }
 
     let announced = terms.exclusive || protocol.tags == Tags::Repeat || *tag == Tag::Absent;
     if !announced && snapshot.highest() == Some(operation.token) {
@@ -169,7 +182,7 @@ pub(super) fn admit(
             } else {
                 Action::Conditional { expects: tag.clone() }
             },
-            expires_at: expiry(protocol, operation, snapshot),
+            expires_at: expiry(protocol, operation, &terms, snapshot),
         });
     }
     Admission::Clear { next: Some(Record { token: operation.token, intents }), terms }
@@ -208,7 +221,9 @@ fn choose(
                 return Some(terms(Form::Plain, false, Some(&forms.plain)));
             }
             let exclusive = protocol.complete == Enforcement::Exclusive;
-            (free(Form::OnePart) && !avoided(&forms.one_part))
+            // Without a precondition the client's own condition could not be kept either.
+            let keeps_condition = !exclusive || operation.condition.is_none();
+            (free(Form::OnePart) && keeps_condition && !avoided(&forms.one_part))
                 .then(|| terms(Form::OnePart, exclusive, Some(&forms.one_part)))
         }
     }
@@ -217,14 +232,23 @@ fn choose(
 /// When the store has certainly stopped accepting the operation's request (F9).
 ///
 /// The store compares the signature's time with its own clock, so the first term needs no
-/// assumption about the proxy's clock. A body that was still being sent when the record was loaded
-/// was alive at that moment, and is cut off one stall later at the latest.
-fn expiry(protocol: &Protocol, operation: &Operation, snapshot: &Snapshot) -> StoreTime {
-    let (lifetime, stall) = match operation.change {
-        Change::Put(_) => (protocol.signature_seconds, protocol.body_stall_seconds),
-        Change::Delete => (protocol.bodiless_signature_seconds, 0),
+/// assumption about the proxy's clock. The body of a stream was still being sent when the record
+/// was loaded; it was alive at that moment, and is cut off one stall later at the latest. Who does
+/// not know that moment cannot tell when: such an intent stays until it is settled.
+fn expiry(
+    protocol: &Protocol,
+    operation: &Operation,
+    terms: &Terms,
+    snapshot: &Snapshot,
+) -> StoreTime {
+    let (lifetime, seen_alive, stall) = match (&operation.change, terms.form) {
+        (Change::Delete, _) => (protocol.bodiless_signature_seconds, 0, 0),
+        (Change::Put(Contents::Streamed), Form::Plain) => {
+            let seen_alive = snapshot.time.map_or(u64::MAX, |time| time.0);
+            (protocol.signature_seconds, seen_alive, protocol.body_stall_seconds)
+        }
+        (Change::Put(_), _) => (protocol.signature_seconds, 0, protocol.body_stall_seconds),
     };
-    let signature_ends = operation.signed_at.saturating_add(lifetime);
-    let seen_alive = snapshot.time.map_or(0, |time| time.0);
+    let signature_ends = terms.signed_at.saturating_add(lifetime);
     StoreTime(signature_ends.max(seen_alive).saturating_add(stall))
 }

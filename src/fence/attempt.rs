@@ -65,8 +65,6 @@ pub struct Attempt {
     phase: Phase,
     /// The tag to expect.
     tag: Option<Tag>,
-    /// `tag` was seen by this operation, and is not a guess from memory.
-    tag_seen: bool,
     /// The record in memory was loaded by this operation, after `tag` was seen.
     record_fresh: bool,
     /// What the bytes leave behind, once it is known.
@@ -94,7 +92,6 @@ impl Attempt {
             memory,
             phase: Phase::Fresh,
             tag: None,
-            tag_seen: false,
             record_fresh: false,
             forms,
             draft: None,
@@ -180,11 +177,15 @@ impl Attempt {
     }
 
     /// A guess from memory serves a buffered write without a condition of its client's, where
-    /// tags repeat: the store judges it. A client's condition must not fail on a guess, and where
-    /// tags are unique a tag has to be seen before the record is loaded.
+    /// tags repeat: the store judges it. A client's condition must not fail on a guess, nobody
+    /// judges an exclusive delete's, and where tags are unique a tag has to be seen before the
+    /// record is loaded.
     fn start(&mut self) -> Effect {
-        let streamed = self.streamed();
-        if self.protocol.tags == Tags::Repeat && !streamed && self.operation.condition.is_none() {
+        if self.protocol.tags == Tags::Repeat
+            && !self.streamed()
+            && !self.deletes_exclusively()
+            && self.operation.condition.is_none()
+        {
             self.tag = self.memory.tag.clone();
         }
         self.proceed()
@@ -192,6 +193,17 @@ impl Attempt {
 
     fn streamed(&self) -> bool {
         self.operation.change == Change::Put(Contents::Streamed)
+    }
+
+    /// An exclusive delete whose answer is lost is recognised by the object's absence, so the
+    /// object must have been there when the intent entered the record. It is looked at *after* the
+    /// record that the swap starts from was read: that record holds no other exclusive intent, the
+    /// swap proves that none has come in between, and no other request deletes (F8). Looked at
+    /// before, it may have been deleted by another operation that was settled by the time the
+    /// record was read; absence would then be taken for success while the request is still on its
+    /// way.
+    fn deletes_exclusively(&self) -> bool {
+        self.operation.change == Change::Delete && self.protocol.delete == Enforcement::Exclusive
     }
 
     /// The next step, by what is known so far.
@@ -206,13 +218,20 @@ impl Attempt {
             // A stale token is refused before its body is taken in.
             return self.load();
         }
+        if self.deletes_exclusively() && self.tag.is_none() && self.memory.snapshot.is_none() {
+            return self.load();
+        }
+        if !self.protocol.rules.tag_before_record && self.tag.is_none() && !self.record_fresh {
+            return self.load();
+        }
         let Some(tag) = self.tag.clone() else {
             return self.next_in_chain().unwrap_or_else(|| self.observe(Why::Expect));
         };
         if self.streamed() && self.draft.is_none() {
             return self.begin(tag);
         }
-        let guess_allowed = self.protocol.tags == Tags::Repeat && !self.streamed();
+        let guess_allowed =
+            self.deletes_exclusively() || (self.protocol.tags == Tags::Repeat && !self.streamed());
         let Some(snapshot) =
             self.memory.snapshot.clone().filter(|_| self.record_fresh || guess_allowed)
         else {
@@ -228,6 +247,8 @@ impl Attempt {
     /// The write that the chain vouches for, if there is one.
     fn next_in_chain(&mut self) -> Option<Effect> {
         let usable = self.protocol.tags == Tags::Unique
+            // A chain is the same token again, which the strict comparison refuses.
+            && self.protocol.compare == Compare::AtLeast
             && self.rounds == 0
             && !self.streamed()
             && self.operation.condition.is_none();
@@ -334,7 +355,7 @@ impl Attempt {
         match why {
             Why::ReadBack | Why::Surprise if own => self.applied(tag, true),
             Why::ReadBack => self.read_back(tag),
-            Why::Surprise if self.draft.is_some() => {
+            Why::Surprise if self.draft.is_some() || self.rounds > self.protocol.rounds_max => {
                 self.finish(Verdict::Contended(Contention::LostRaces))
             }
             Why::Surprise | Why::Expect => self.expect(tag),
@@ -349,8 +370,12 @@ impl Attempt {
             return self.finish(Verdict::ConditionFailed(failure));
         }
         self.tag = Some(tag);
-        self.tag_seen = true;
-        if self.protocol.tags == Tags::Unique && self.draft.is_none() && !self.streamed() {
+        if self.protocol.tags == Tags::Unique
+            && self.protocol.rules.tag_before_record
+            && self.draft.is_none()
+            && !self.streamed()
+            && !self.deletes_exclusively()
+        {
             self.record_fresh = false;
         }
         self.proceed()
@@ -399,6 +424,8 @@ impl Attempt {
 
     fn observe_failed(&mut self, why: Why) -> Effect {
         match why {
+            // The refusal may have come from the operation's own success (F10).
+            Why::Surprise if self.sent.is_some() => self.finish(Verdict::OutcomeUnknown),
             Why::Expect | Why::Confirm | Why::Surprise => self.finish(Verdict::Unavailable),
             Why::ReadBack => {
                 self.read_backs += 1;
@@ -500,6 +527,9 @@ impl Attempt {
         self.record_fresh = false;
         if guessed {
             // It may be contended by an old record only: ask before waiting.
+            if self.deletes_exclusively() {
+                self.tag = None;
+            }
             return self.load();
         }
         if why == Contention::LostRaces
@@ -509,7 +539,6 @@ impl Attempt {
         }
         if self.draft.is_none() {
             self.tag = None;
-            self.tag_seen = false;
         }
         self.pause(After::Restart, why)
     }

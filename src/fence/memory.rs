@@ -76,12 +76,13 @@ impl Memory {
         self.snapshot.get_or_insert(snapshot);
     }
 
-    /// The ledger took `next`, which is now at `version`. Nothing that was settled is in it, and a
-    /// swap whose answer was lost can no longer land, because its base is gone.
+    /// The ledger took `next`, which is now at `version`. What was settled and is not in it is
+    /// done with: a swap whose answer was lost can no longer land, because its base is gone. What
+    /// was settled while `next` was on its way is still to be withdrawn.
     pub fn swapped(&mut self, next: Record, version: RecordVersion) {
         let time = self.snapshot.as_ref().and_then(|snapshot| snapshot.time);
+        self.settled.retain(|id| next.intents.iter().any(|intent| intent.id == *id));
         self.snapshot = Some(Snapshot { record: Some(next), version, time });
-        self.settled.clear();
     }
 
     /// The remembered record is not the ledger's any more.

@@ -39,6 +39,7 @@ pub struct Rules {
     pub(super) avoid: bool,
     pub(super) keep_dead: bool,
     pub(super) keep_unknown: bool,
+    pub(super) tag_before_record: bool,
 }
 
 /// A rule that [`Rules::without`] can switch off.
@@ -52,11 +53,19 @@ pub enum Rule {
     KeepDead,
     /// F7: an intent whose outcome is unknown stays.
     KeepUnknown,
+    /// F12: where tags are unique, a tag is learnt before the record is loaded.
+    TagBeforeRecord,
 }
 
 impl Rules {
     /// The protocol.
-    pub const ALL: Self = Self { register: true, avoid: true, keep_dead: true, keep_unknown: true };
+    pub const ALL: Self = Self {
+        register: true,
+        avoid: true,
+        keep_dead: true,
+        keep_unknown: true,
+        tag_before_record: true,
+    };
 
     /// The protocol with one rule less. For models and tests, to find what the rule prevents.
     #[doc(hidden)]
@@ -67,6 +76,7 @@ impl Rules {
             Rule::Avoid => self.avoid = false,
             Rule::KeepDead => self.keep_dead = false,
             Rule::KeepUnknown => self.keep_unknown = false,
+            Rule::TagBeforeRecord => self.tag_before_record = false,
         }
         self
     }
