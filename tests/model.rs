@@ -100,13 +100,85 @@ fn run(name: &str, mut setting: Setting) -> bool {
 fn sizes() {
     let t1 = Faults { timeouts: 1, ..NO_FAULTS };
     run("triples R none", setting(PROTOCOL, NO_FAULTS, every(&[33, 34, 35], &ASKS)));
-    run("triples R t1 one", setting(PROTOCOL, t1, vec![(Some("X"), vec![client(33, Ask::Put("X")), client(34, Ask::Put("Y")), client(35, Ask::Put("X"))])]));
-    run("triples R t1 one same", setting(PROTOCOL, t1, vec![(Some("X"), vec![client(33, Ask::Put("X")), client(34, Ask::Put("Y")), client(34, Ask::Put("X"))])]));
+    run(
+        "triples R t1 one",
+        setting(
+            PROTOCOL,
+            t1,
+            vec![(
+                Some("X"),
+                vec![
+                    client(33, Ask::Put("X")),
+                    client(34, Ask::Put("Y")),
+                    client(35, Ask::Put("X")),
+                ],
+            )],
+        ),
+    );
+    run(
+        "triples R t1 one same",
+        setting(
+            PROTOCOL,
+            t1,
+            vec![(
+                Some("X"),
+                vec![
+                    client(33, Ask::Put("X")),
+                    client(34, Ask::Put("Y")),
+                    client(34, Ask::Put("X")),
+                ],
+            )],
+        ),
+    );
 }
 #[test]
 fn sizes_unique() {
     let t1 = Faults { timeouts: 1, ..NO_FAULTS };
-    run("pairs t1 r1 s1 c1", setting(PROTOCOL, Faults{timeouts: 1, swaps_lost:1, outages:0, crashes:1, ticks:0, retries:1, broken_bodies:0}, every(&[33, 34], &ASKS)));
-    run("pairs t2 r1", setting(PROTOCOL, Faults{timeouts: 2, swaps_lost:0, outages:0, crashes:0, ticks:0, retries:1, broken_bodies:0}, every(&[33, 34], &ASKS)));
-    run("triples U t1 one", setting(Protocol{tags: Tags::Unique, ..PROTOCOL}, t1, vec![(Some("X"), vec![client(33, Ask::Put("X")), client(33, Ask::Put("Y")), client(34, Ask::Put("X"))])]));
+    run(
+        "pairs t1 r1 s1 c1",
+        setting(
+            PROTOCOL,
+            Faults {
+                timeouts: 1,
+                swaps_lost: 1,
+                outages: 0,
+                crashes: 1,
+                ticks: 0,
+                retries: 1,
+                broken_bodies: 0,
+            },
+            every(&[33, 34], &ASKS),
+        ),
+    );
+    run(
+        "pairs t2 r1",
+        setting(
+            PROTOCOL,
+            Faults {
+                timeouts: 2,
+                swaps_lost: 0,
+                outages: 0,
+                crashes: 0,
+                ticks: 0,
+                retries: 1,
+                broken_bodies: 0,
+            },
+            every(&[33, 34], &ASKS),
+        ),
+    );
+    run(
+        "triples U t1 one",
+        setting(
+            Protocol { tags: Tags::Unique, ..PROTOCOL },
+            t1,
+            vec![(
+                Some("X"),
+                vec![
+                    client(33, Ask::Put("X")),
+                    client(33, Ask::Put("Y")),
+                    client(34, Ask::Put("X")),
+                ],
+            )],
+        ),
+    );
 }
