@@ -48,7 +48,7 @@ pub use self::fence::{BucketRule, Compare, FenceConfig, FenceMode, ScopeRule, St
 pub use self::ledger::LedgerConfig;
 pub use self::limits::LimitsConfig;
 pub use self::load::{ConfigFile, Purpose, Sources};
-pub use self::names::{BackendUrl, BucketName, HostSuffix, LogFilter};
+pub use self::names::{BackendUrl, BucketName, HostSuffix, LogFilter, NotABackendUrl};
 pub use self::problem::{ConfigError, Origin, Problem};
 pub use self::schema::{Kind, Setting, settings};
 pub use self::values::{Count, Milliseconds, Seconds};
