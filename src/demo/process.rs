@@ -73,19 +73,15 @@ impl Worker {
 
     /// The lock that was asked for.
     pub(super) async fn acquired(&mut self) -> Result<Grant, DemoError> {
-        match self.report().await? {
-            Report::Acquired(grant) => Ok(grant),
-            other => Err(self.unexpected(&other)),
-        }
+        let Report::Acquired(grant) = self.report().await? else { return Err(self.out_of_turn()) };
+        Ok(grant)
     }
 
     /// How much of the lease is left.
     pub(super) async fn lease_left(&mut self) -> Result<Duration, DemoError> {
         self.tell(&Order::CheckLease).await?;
-        match self.report().await? {
-            Report::LeaseLeft(ms) => Ok(Duration::from_millis(ms)),
-            other => Err(self.unexpected(&other)),
-        }
+        let Report::LeaseLeft(ms) = self.report().await? else { return Err(self.out_of_turn()) };
+        Ok(Duration::from_millis(ms))
     }
 
     /// Lets it write; [`answered`](Self::answered) waits for what comes of it.
@@ -95,10 +91,8 @@ impl Worker {
 
     /// The answer to the write.
     pub(super) async fn answered(&mut self) -> Result<Answer, DemoError> {
-        match self.report().await? {
-            Report::Answered(answer) => Ok(answer),
-            other => Err(self.unexpected(&other)),
-        }
+        let Report::Answered(answer) = self.report().await? else { return Err(self.out_of_turn()) };
+        Ok(answer)
     }
 
     /// Stops the process (SIGSTOP), and waits until it is.
@@ -137,16 +131,15 @@ impl Worker {
         let report = wire::receive(&mut self.reports).await;
         let report = report
             .map_err(DemoError::io(format!("worker {} reports what is no report", self.name)))?;
-        report.ok_or_else(|| self.wrong("it has ended".to_owned()))
+        match report {
+            Some(Report::Failed(why)) => Err(self.wrong(why)),
+            Some(report) => Ok(report),
+            None => Err(self.wrong("it has ended".to_owned())),
+        }
     }
 
-    fn unexpected(&self, report: &Report) -> DemoError {
-        self.wrong(match report {
-            Report::Failed(why) => why.clone(),
-            Report::Acquired(_) | Report::LeaseLeft(_) | Report::Answered(_) => {
-                format!("it was not asked for {report:?}")
-            }
-        })
+    fn out_of_turn(&self) -> DemoError {
+        self.wrong("it reports what it was not asked for".to_owned())
     }
 
     fn wrong(&self, what: String) -> DemoError {
