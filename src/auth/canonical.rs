@@ -61,7 +61,7 @@ pub(crate) fn raw_parameters(raw: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Splits a raw parameter at its first `=` and decodes both halves. `+` is a space, as AWS and
-/// every server in Go, Java and Rust read it; SDKs send `%20` and `%2B`, which leave no doubt.
+/// Ceph and every server in Go read it; SDKs send `%20` and `%2B`, which leave no doubt.
 pub(crate) fn decode_parameter(parameter: &str) -> (Vec<u8>, Vec<u8>) {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
     (decode_query(name), decode_query(value))
