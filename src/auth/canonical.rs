@@ -35,6 +35,10 @@ const PATH: &AsciiSet = &QUERY.remove(b'/');
 /// The algorithm of a signed request.
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
+/// The hexadecimal SHA-256 of nothing.
+pub(crate) const EMPTY_SHA256: &str =
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
 /// The path as SigV4 wants it: the bytes of the key, each encoded once. `raw` is returned as it
 /// is when it is canonical already.
 #[must_use]
@@ -235,6 +239,11 @@ mod tests {
         for bad in ["%", "a%2", "%zz", "%2%30", "%é0"] {
             assert!(!is_well_encoded(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_hash_of_nothing() {
+        assert_eq!(hex::encode(Sha256::digest([])), EMPTY_SHA256);
     }
 
     #[test]

@@ -18,7 +18,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 
 use super::amz_date::AmzDate;
 use super::canonical::{
-    self, ALGORITHM, CanonicalRequest, canonical_path, canonical_query, encode_query, join_names,
+    self, ALGORITHM, CanonicalRequest, EMPTY_SHA256, canonical_path, canonical_query, encode_query,
+    join_names,
 };
 use super::payload::{CONTENT_SHA256, UNSIGNED_PAYLOAD};
 use super::strip::{join, strip_client_auth, with_path_and_query};
@@ -33,9 +34,6 @@ const SIGNED_HEADERS: [&str; 7] = [
     "if-unmodified-since",
     "range",
 ];
-
-/// SHA-256 of nothing.
-const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// Signs requests for one store.
 #[derive(Clone, Debug)]
