@@ -39,6 +39,10 @@ const HELD_BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// How long to wait after a failed accept (too many open files) before the next one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long the first half of a cut answer has to get onto the wire: hyper throws away what it has
+/// buffered when the body fails.
+const CUT_PAUSE: Duration = Duration::from_millis(20);
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
 /// Everything that answers a request.
@@ -247,13 +251,17 @@ fn cut_in_half(response: Response<Body>) -> Response<Body> {
     let length = response.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
     let length: u64 =
         length.or_else(|| http_body::Body::size_hint(response.body()).exact()).unwrap_or(0);
-    response.map(|inner| Body::http_body_unsync(HalfBody { inner, left: length / 2 }))
+    response.map(|inner| {
+        let pause = Box::pin(tokio::time::sleep(CUT_PAUSE));
+        Body::http_body_unsync(HalfBody { inner, left: length / 2, pause })
+    })
 }
 
-/// A body that fails after `left` bytes.
+/// A body that fails after `left` bytes and a pause.
 struct HalfBody {
     inner: Body,
     left: u64,
+    pause: Pin<Box<Sleep>>,
 }
 
 impl http_body::Body for HalfBody {
@@ -265,6 +273,7 @@ impl http_body::Body for HalfBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, StdError>>> {
         if self.left == 0 {
+            ready!(self.pause.as_mut().poll(cx));
             return Poll::Ready(Some(Err(Box::new(Cut))));
         }
         let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(cx)).transpose()? else {
