@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::environment::Environment;
-use super::load::{ConfigFile, Sources};
+use super::file::ConfigFile;
+use super::load::Sources;
 use super::problem::ConfigError;
 
 /// The variable that names the configuration file.
