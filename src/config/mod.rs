@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The file's shape, the names of the variables and the keys that are known all follow from the
-//! structs below ([`schema`] asks their `Deserialize` for the fields), so a new setting is one
+//! structs below (`schema` asks their `Deserialize` for the fields), so a new setting is one
 //! field with a default. Nothing outside of this module reads the environment, and nothing binds
 //! or connects before [`Config::load`] has returned. It opens no file that a setting names and
 //! holds no secret: settings name credential files, they do not contain credentials.

@@ -1,4 +1,4 @@
-//! The values that labels can have. All are enums; buckets, the exception, are in [`super::buckets`].
+//! The values that labels can have. All are enums; buckets, the exception, are in `buckets.rs`.
 
 /// Why a request was refused by the fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
