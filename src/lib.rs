@@ -13,6 +13,8 @@ pub mod ledger;
 pub mod listener;
 pub mod pipeline;
 pub mod policy;
+pub mod probe;
 pub mod s3;
+pub mod server;
 pub mod telemetry;
 pub mod upstream;

@@ -1,1 +1,143 @@
-//! Which scope a key belongs to.
+//! Which scope a key belongs to, and how the scope is fenced.
+//!
+//! Without any configuration every object is a scope of its own in mode `if-fenced`. Pure; it does
+//! *not* know of records or tokens.
+
+use crate::fence::{Compare, Mode, Tags};
+use crate::s3::{Bucket, ObjectKey};
+
+/// How a scope is fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fencing {
+    /// What a missing token means.
+    pub mode: Mode,
+    /// How tokens are compared.
+    pub compare: Compare,
+}
+
+/// A rule for every key of a bucket that begins with a prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// The prefix, as key bytes; empty for the whole bucket.
+    pub prefix: Vec<u8>,
+    /// How its keys are fenced.
+    pub fencing: Fencing,
+}
+
+/// What is said of a bucket as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketRule {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Whether the tags of its objects repeat.
+    pub tags: Tags,
+}
+
+/// The rules in force.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    default: Fencing,
+    rules: Vec<Rule>,
+    buckets: Vec<BucketRule>,
+}
+
+impl Policy {
+    /// These rules; the rule with the longest matching prefix wins, and `default` applies where
+    /// none matches.
+    #[must_use]
+    pub fn new(default: Fencing, rules: Vec<Rule>, buckets: Vec<BucketRule>) -> Self {
+        Self { default, rules, buckets }
+    }
+
+    /// How the scope of an object is fenced.
+    #[must_use]
+    pub fn of_object(&self, bucket: &Bucket, key: &ObjectKey) -> Fencing {
+        self.rules
+            .iter()
+            .filter(|rule| rule.bucket == *bucket && key.as_bytes().starts_with(&rule.prefix))
+            .max_by_key(|rule| rule.prefix.len())
+            .map_or(self.default, |rule| rule.fencing)
+    }
+
+    /// Whether a request that names no single key may pass unfenced: nothing in the bucket is
+    /// fenced.
+    #[must_use]
+    pub fn is_off_everywhere(&self, bucket: &Bucket) -> bool {
+        let in_bucket = || self.rules.iter().filter(|rule| rule.bucket == *bucket);
+        let remainder_is_off = in_bucket()
+            .find(|rule| rule.prefix.is_empty())
+            .map_or(self.default.mode == Mode::Off, |rule| rule.fencing.mode == Mode::Off);
+        remainder_is_off && in_bucket().all(|rule| rule.fencing.mode == Mode::Off)
+    }
+
+    /// Whether no bucket at all is fenced.
+    #[must_use]
+    pub fn is_off_for_service(&self) -> bool {
+        self.default.mode == Mode::Off
+            && self.rules.iter().all(|rule| rule.fencing.mode == Mode::Off)
+    }
+
+    /// Whether the tags of the bucket's objects repeat; the safe assumption is that they do.
+    #[must_use]
+    pub fn tags_of(&self, bucket: &Bucket) -> Tags {
+        self.buckets
+            .iter()
+            .find(|rule| rule.bucket == *bucket)
+            .map_or(Tags::Repeat, |rule| rule.tags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fencing(mode: Mode) -> Fencing {
+        Fencing { mode, compare: Compare::AtLeast }
+    }
+
+    fn rule(bucket: &str, prefix: &str, mode: Mode) -> Rule {
+        Rule { bucket: Bucket::new(bucket), prefix: prefix.into(), fencing: fencing(mode) }
+    }
+
+    fn mode(policy: &Policy, bucket: &str, key: &str) -> Mode {
+        policy.of_object(&Bucket::new(bucket), &ObjectKey::new(key).unwrap()).mode
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let rules = vec![
+            rule("b", "", Mode::Off),
+            rule("b", "locked/", Mode::Require),
+            rule("b", "locked/free/", Mode::Off),
+        ];
+        let policy = Policy::new(fencing(Mode::IfFenced), rules, Vec::new());
+        assert_eq!(mode(&policy, "other", "locked/a"), Mode::IfFenced);
+        assert_eq!(mode(&policy, "b", "a"), Mode::Off);
+        assert_eq!(mode(&policy, "b", "locked/a"), Mode::Require);
+        assert_eq!(mode(&policy, "b", "locked/free/a"), Mode::Off);
+    }
+
+    #[test]
+    fn a_bucket_is_off_only_if_all_of_it_is() {
+        let rules =
+            vec![rule("b", "", Mode::Off), rule("c", "", Mode::Off), rule("c", "x", Mode::Require)];
+        let policy = Policy::new(fencing(Mode::IfFenced), rules, Vec::new());
+        assert!(policy.is_off_everywhere(&Bucket::new("b")));
+        assert!(!policy.is_off_everywhere(&Bucket::new("c")));
+        assert!(!policy.is_off_everywhere(&Bucket::new("d")));
+        assert!(!policy.is_off_for_service());
+        let only = vec![rule("b", "x", Mode::Off)];
+        let policy = Policy::new(fencing(Mode::IfFenced), only, Vec::new());
+        assert!(!policy.is_off_everywhere(&Bucket::new("b")), "the rest of it is fenced");
+    }
+
+    #[test]
+    fn tags_repeat_unless_told_otherwise() {
+        let unique = BucketRule { bucket: Bucket::new("kms"), tags: Tags::Unique };
+        let policy = Policy::new(fencing(Mode::IfFenced), Vec::new(), vec![unique]);
+        assert_eq!(policy.tags_of(&Bucket::new("kms")), Tags::Unique);
+        assert_eq!(policy.tags_of(&Bucket::new("b")), Tags::Repeat);
+    }
+}

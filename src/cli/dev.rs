@@ -1,12 +1,20 @@
 //! `fencepost dev`: the proxy and an embedded store in one process.
 
+use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
 use clap::{Args, ValueEnum};
 use fencepost::config::Config;
 use fencepost::config::flags::CommonFlags;
+use fencepost::devstore::{self, DevStore};
+use fencepost::listener;
+use fencepost::server::{Server, Store, store};
 
-use super::Failure;
+use super::serve::finish;
+use super::{Failure, print};
 
 /// Flags of `dev`.
 #[derive(Args, Clone, Debug)]
@@ -36,11 +44,89 @@ pub(crate) enum Profile {
     Racy,
 }
 
+impl From<Profile> for devstore::Profile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Aws => Self::Aws,
+            Profile::AwsUniqueTags => Self::AwsUniqueTags,
+            Profile::Minio => Self::Minio,
+            Profile::Liar => Self::Liar,
+            Profile::Racy => Self::Racy,
+        }
+    }
+}
+
+/// The bucket that is there from the start, so that the first command can write.
+const FIRST_BUCKET: &str = "demo";
+
 /// Runs until a signal ends it. The configuration has been checked and the log is set up;
 /// `backend.url` is not needed.
-pub(crate) async fn run(config: Config, flags: DevFlags) -> Result<(), Failure> {
-    let place = flags.data.map_or_else(|| "memory".to_owned(), |dir| dir.display().to_string());
-    let (profile, listen) = (flags.profile, config.listen);
-    Err(format!("the {profile:?} store in {place} on {listen} is not assembled in this build")
-        .into())
+pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failure> {
+    let stop = listener::termination()?;
+    let mut builder = DevStore::builder().profile(flags.profile.into());
+    if let Some(directory) = &flags.data {
+        builder = builder.data_dir(directory);
+    }
+    let embedded = builder.build()?;
+    embedded.create_bucket(FIRST_BUCKET).await?;
+    let running = embedded.start().await?;
+    config.ledger.create = true;
+    let (id, secret) = (embedded.access_key_id(), embedded.secret_access_key());
+    let credentials = Credentials::new(id, secret, None, None, "the embedded store");
+    let store = Store {
+        url: running.endpoint().parse()?,
+        credentials: SharedCredentialsProvider::new(credentials),
+        http: store::sdk_http_client(None)?,
+    };
+    let server = Server::start(&config, store).await?;
+    print(&banner(server.data_address(), server.admin_address(), id, secret, flags.data.as_ref()));
+    finish(server, stop).await;
+    running.shutdown().await;
+    Ok(())
+}
+
+/// Lines to paste: the environment, then one example for each of three clients.
+fn banner(
+    data: SocketAddr,
+    admin: SocketAddr,
+    id: &str,
+    secret: &str,
+    directory: Option<&PathBuf>,
+) -> String {
+    let place = directory.map_or_else(
+        || "in memory; it is gone when this process ends".to_owned(),
+        |directory| format!("in {}", directory.display()),
+    );
+    let mut text = String::new();
+    write!(
+        text,
+        "fencepost dev: a fenced S3 store on http://{data}, admin http://{admin}
+The data is {place}. The bucket \"{FIRST_BUCKET}\" is there. Stop with Ctrl-C.
+
+Paste into a shell:
+
+export AWS_ACCESS_KEY_ID={id}
+export AWS_SECRET_ACCESS_KEY={secret}
+export AWS_ENDPOINT_URL=http://{data}
+export AWS_REGION=us-east-1
+
+# aws-cli: the session token carries the fence token
+echo one | AWS_SESSION_TOKEN=fence:34 aws s3 cp - s3://{FIRST_BUCKET}/state
+aws s3 cp s3://{FIRST_BUCKET}/state -
+
+# curl: token 33 is older than 34, so this is refused with 409
+curl -sS -i -X PUT --data-binary late --aws-sigv4 aws:amz:us-east-1:s3 \\
+  --user \"$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY\" \\
+  -H 'x-amz-content-sha256: UNSIGNED-PAYLOAD' -H 'X-Fence-Token: 33' \\
+  \"$AWS_ENDPOINT_URL/{FIRST_BUCKET}/state\"
+
+# boto3: a newer token is admitted
+AWS_SESSION_TOKEN=fence:35 python3 -c \"import boto3; \\
+  print(boto3.client('s3').put_object(Bucket='{FIRST_BUCKET}', Key='state', Body=b'two')['ETag'])\"
+
+# what was refused: curl -s http://{admin}/metrics | grep fence_rejected_total
+"
+    )
+    .expect("writing to a string cannot fail");
+    text
 }

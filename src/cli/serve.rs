@@ -1,11 +1,40 @@
 //! `fencepost serve`: the proxy in front of a real store.
 
+use std::future::Future;
+
+use aws_config::{BehaviorVersion, Region};
 use fencepost::config::Config;
+use fencepost::listener::{self, Drained};
+use fencepost::server::{Server, Store, store};
 
 use super::Failure;
 
 /// Runs until a signal ends it. The configuration has been checked and the log is set up.
 pub(crate) async fn run(config: Config) -> Result<(), Failure> {
-    let backend = config.required_backend_url()?;
-    Err(format!("the proxy for {backend} is not assembled in this build").into())
+    let stop = listener::termination()?;
+    let url = config.required_backend_url()?.clone();
+    let http = store::sdk_http_client(config.backend.ca_file.as_deref())?;
+    let aws = aws_config::defaults(BehaviorVersion::latest())
+        .http_client(http.clone())
+        .region(Region::new(config.backend.region.clone()))
+        .load()
+        .await;
+    let credentials =
+        aws.credentials_provider().ok_or("the AWS SDK has no credentials provider")?;
+    let server = Server::start(&config, Store { url, credentials, http }).await?;
+    tracing::info!("listening data={} admin={}", server.data_address(), server.admin_address());
+    finish(server, stop).await;
+    Ok(())
+}
+
+/// Serves until `stop`, and says how it ended.
+pub(super) async fn finish(server: Server, stop: impl Future<Output = ()>) {
+    let stop = async {
+        stop.await;
+        tracing::info!("stopping: finishing the requests in flight");
+    };
+    match server.run(stop).await {
+        Drained::Completely => tracing::info!("stopped"),
+        Drained::Cut => tracing::warn!("stopped; requests that took too long were cut off"),
+    }
 }

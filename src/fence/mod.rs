@@ -1,1 +1,37 @@
-//! The fence protocol, pure.
+//! The fence protocol, pure: rules F1–F13 of `docs/protocol.md`.
+//!
+//! `std` only: no async, no clock, no HTTP, and keys only as opaque names. The proxy, the model
+//! checker and the simulation run this very code. [`Attempt`] is one operation's way through the
+//! protocol; [`Record`] is what the ledger keeps; [`WritePermit`] is the leave to change an object,
+//! which nothing but this module can give.
+//!
+//! It does *not* talk to anyone: the driver carries out each [`Effect`] and reports its
+//! [`Outcome`].
+
+mod admission;
+mod attempt;
+mod effect;
+mod memory;
+mod permit;
+mod protocol;
+mod record;
+mod token;
+mod unfenced;
+
+pub use admission::Contention;
+pub use attempt::Attempt;
+pub use effect::{Effect, Outcome, Verdict};
+pub use memory::{Memory, Swap};
+pub use permit::{Form, Precondition, StreamPermit, Terms, UnfencedPermit, WritePermit};
+pub use protocol::{
+    Change, ClientCondition, ClientMatch, Compare, ConditionFailure, Contents, Enforcement, Forms,
+    Operation, Protocol, Rule, Rules, Tags,
+};
+pub use record::{
+    Action, Intent, IntentId, KeyId, Record, RecordVersion, Snapshot, StoreTime, Tag,
+};
+pub use token::{OperationId, Token, TokenError};
+pub use unfenced::{Mode, TokenRequired, admit_bucket_operation, admit_unfenced, needs_record};
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,75 @@
-//! The record store.
+//! The record store: one small object for each scope, changed only by compare-and-swap.
+//!
+//! [`Ledger`] is the seam; [`MemoryLedger`] and [`ObjectLedger`] stand behind it, and one suite
+//! ([`conformance`]) is passed by both and by every real store. A ledger does *not* decide
+//! anything: what may follow what is the fence's business.
+
+mod codec;
+#[doc(hidden)]
+pub mod conformance;
+mod memory;
+mod object;
+
+use std::fmt;
+
+pub use codec::{CodecError, decode, encode};
+pub use memory::MemoryLedger;
+pub use object::{LedgerBucketError, ObjectLedger, ObjectLedgerConfig};
+
+use crate::fence::{Record, RecordVersion, Snapshot};
+use crate::s3::{Bucket, ObjectKey};
+
+/// What a fence protects: today one object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// The key, as bytes.
+    pub key: ObjectKey,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s3://{}/{}", self.bucket, self.key)
+    }
+}
+
+/// What came of a compare-and-swap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SwapOutcome {
+    /// The record is in, at this version.
+    Swapped(RecordVersion),
+    /// The record had another version. Nothing was changed, and this swap never will.
+    Lost,
+}
+
+/// The ledger could not be asked, or its answer was lost. A swap may have landed, and may yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the ledger is unavailable: {0}")]
+pub struct LedgerUnavailable(pub String);
+
+/// Keeps the records.
+///
+/// Everything the protocol needs of a ledger: a load shows every swap that was acknowledged before
+/// it began; of two swaps from one version at most one lands; a version never comes back.
+#[async_trait::async_trait]
+pub trait Ledger: fmt::Debug + Send + Sync {
+    /// The scope's record as it is now.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be told, including when what is stored is not a record.
+    async fn load(&self, scope: &Scope) -> Result<Snapshot, LedgerUnavailable>;
+
+    /// Replaces the record by `next` if its version is `base`.
+    ///
+    /// # Errors
+    ///
+    /// When it is not known whether `next` is in.
+    async fn swap(
+        &self,
+        scope: &Scope,
+        base: &RecordVersion,
+        next: &Record,
+    ) -> Result<SwapOutcome, LedgerUnavailable>;
+}

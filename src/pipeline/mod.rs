@@ -1,1 +1,319 @@
-//! The life of a request.
+//! The life of a request: the stages in order, and the only place where they meet.
+//!
+//! 1. [`target`](crate::s3::Target) – which bucket and key, which operation;
+//! 2. [`auth`](crate::auth) – who signed it, and what its body has to be;
+//! 3. [`token`] – which fencing token it carries;
+//! 4. [`policy`](crate::policy) – which scope it falls in, and how that is fenced;
+//! 5. `pass_through`, `fenced_write`, or a refusal;
+//! 6. `respond` – verdicts and errors become S3 answers.
+//!
+//! Everything that can be refused from the head of a request is refused before its body is
+//! touched, so that no `100 Continue` is sent for it.
+
+mod body;
+mod driver;
+mod fenced_write;
+mod pass_through;
+mod respond;
+mod scopes;
+mod settle;
+pub mod token;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+
+pub use token::TokenSignature;
+
+use self::scopes::Scopes;
+use crate::admin::Readiness;
+use crate::auth::{KeyRing, Verified, verify};
+use crate::clock;
+use crate::fence::{Mode, Protocol, Token, admit_bucket_operation, admit_unfenced, needs_record};
+use crate::ledger::{Ledger, Scope};
+use crate::listener::{self, Refusal, RequestBody, RequestId};
+use crate::policy::{Fencing, Policy};
+use crate::s3::{
+    Bucket, EtagQuotes, Footprint, HostSuffixes, ObjectKey, Operation, Query, S3Error, Target,
+    side_door,
+};
+use crate::telemetry::{Metrics, Reason};
+use crate::upstream::{BoxError, Route, Upstream};
+
+/// The body of an answer.
+pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+
+fn full_body(bytes: Bytes) -> ResponseBody {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Whose requests are taken.
+#[derive(Debug)]
+pub enum Authentication {
+    /// Those that are signed with one of these keys.
+    SigV4(KeyRing),
+    /// Everybody's: for a sidecar, behind a loopback address.
+    None,
+}
+
+/// What the pipeline is told.
+#[derive(Debug)]
+pub struct Settings {
+    /// Whose requests are taken.
+    pub authentication: Authentication,
+    /// Whether the token's header has to be signed.
+    pub token_signature: TokenSignature,
+    /// The domains under which buckets are host names.
+    pub host_suffixes: HostSuffixes,
+    /// The rules.
+    pub policy: Policy,
+    /// The bucket that clients must not touch.
+    pub ledger_bucket: Bucket,
+    /// What the store enforces; `tags` and `compare` are set per bucket and scope.
+    pub protocol: Protocol,
+    /// How the store wants ETags.
+    pub etag_quotes: EtagQuotes,
+    /// The HTTP status of a stale token's refusal.
+    pub stale_status: http::StatusCode,
+    /// How long one operation waits for others.
+    pub contention_wait_max: Duration,
+    /// How long a settled intent may wait to be withdrawn.
+    pub settle_delay: Duration,
+    /// How many scopes are remembered.
+    pub hint_entries_max: usize,
+    /// The largest body that is held in memory, in bytes.
+    pub body_buffer_bytes_max: usize,
+    /// How long a request's body may take to arrive.
+    pub request_body_max: Duration,
+}
+
+/// The proxy. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Proxy(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    upstream: Arc<Upstream>,
+    ledger: Arc<dyn Ledger>,
+    scopes: Scopes,
+    metrics: Arc<Metrics>,
+    readiness: Readiness,
+}
+
+/// A request whose head has been understood.
+struct Understood {
+    id: RequestId,
+    parts: Parts,
+    target: Target,
+    operation: Operation,
+    verified: Verified,
+    token: Option<Token>,
+    route: Route,
+}
+
+impl Proxy {
+    /// A proxy in front of one store.
+    #[must_use]
+    pub fn new(
+        settings: Settings,
+        upstream: Arc<Upstream>,
+        ledger: Arc<dyn Ledger>,
+        metrics: Arc<Metrics>,
+        readiness: Readiness,
+    ) -> Self {
+        let scopes = Scopes::new(settings.hint_entries_max);
+        Self(Arc::new(Inner { settings, upstream, ledger, scopes, metrics, readiness }))
+    }
+
+    async fn answer(
+        &self,
+        id: RequestId,
+        parts: Parts,
+        body: RequestBody,
+    ) -> (Operation, Result<Response<ResponseBody>, S3Error>) {
+        match self.understand(id, parts) {
+            Ok(request) => {
+                let operation = request.operation;
+                (operation, self.decide(request, body).await)
+            }
+            Err(error) => (Operation::Unknown, Err(error)),
+        }
+    }
+
+    /// Stages 1 to 3.
+    fn understand(&self, id: RequestId, parts: Parts) -> Result<Understood, S3Error> {
+        let settings = &self.0.settings;
+        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.unwrap_or_default().to_owned();
+        let target = Target::parse(parts.uri.path(), &host, &settings.host_suffixes)
+            .map_err(respond::invalid_target)?;
+        let verified = match &settings.authentication {
+            Authentication::SigV4(ring) => verify(&parts, ring, clock::now()),
+            Authentication::None => Verified::unauthenticated(&parts),
+        }
+        .map_err(respond::unauthenticated)?;
+        let operation =
+            Operation::of(&parts.method, &target, Query::of(&parts.uri), &parts.headers);
+        if let Some(bucket) = target.bucket() {
+            if *bucket == settings.ledger_bucket {
+                return Err(respond::ledger_bucket(bucket));
+            }
+            self.0.metrics.bucket_seen(bucket.as_str());
+        }
+        let token =
+            token::find(&parts, &verified, settings.token_signature).map_err(|problem| {
+                let bucket = target.bucket().map_or("", Bucket::as_str);
+                let (reason, error) = respond::token_problem(&problem);
+                if let Some(reason) = reason {
+                    self.0.metrics.rejected(bucket, reason);
+                }
+                error
+            })?;
+        let path = if Target::is_virtual_hosted(&host, &settings.host_suffixes) {
+            let bucket = target.bucket().map_or("", Bucket::as_str);
+            format!("/{bucket}{}", parts.uri.path())
+        } else {
+            parts.uri.path().to_owned()
+        };
+        let query = parts.uri.query().and_then(token::strip_from_query);
+        let route = Route { bucket: target.bucket().cloned(), path, query };
+        Ok(Understood { id, parts, target, operation, verified, token, route })
+    }
+
+    /// Stages 4 and 5.
+    async fn decide(
+        &self,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let door = side_door(&request.parts.headers).map(str::to_owned);
+        match request.operation.footprint() {
+            Footprint::Reads => self.read(request, body).await,
+            Footprint::WritesBucket if door.is_none() => {
+                self.pass(admit_bucket_operation(), request, body).await
+            }
+            Footprint::WritesObject if door.is_none() => {
+                let Target::Object(bucket, key) = request.target.clone() else {
+                    return Err(self.unsupported(&request, None));
+                };
+                self.write(bucket, key, request, body).await
+            }
+            Footprint::WritesBucket | Footprint::WritesObject | Footprint::Unfenceable => {
+                if !self.reaches_nothing_fenced(&request, door.is_some()) {
+                    return Err(self.unsupported(&request, door.as_deref()));
+                }
+                match admit_unfenced(Mode::Off, None) {
+                    Ok(permit) => self.pass(permit, request, body).await,
+                    Err(_) => Err(self.unsupported(&request, door.as_deref())),
+                }
+            }
+        }
+    }
+
+    /// A PUT or DELETE of one object.
+    async fn write(
+        &self,
+        bucket: Bucket,
+        key: ObjectKey,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let fencing = self.0.settings.policy.of_object(&bucket, &key);
+        match (fencing.mode, request.token) {
+            (Mode::Off, _) | (Mode::IfFenced | Mode::Require, None) => {
+                let scope = Scope { bucket, key };
+                self.write_without_token(fencing, &scope, request, body).await
+            }
+            (Mode::IfFenced | Mode::Require, Some(token)) => {
+                self.fenced_write(fencing, Scope { bucket, key }, token, request, body).await
+            }
+        }
+    }
+
+    /// F13.
+    async fn write_without_token(
+        &self,
+        fencing: Fencing,
+        scope: &Scope,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let snapshot = if needs_record(fencing.mode) {
+            let loaded = self.load(scope).await;
+            Some(loaded.map_err(|error| respond::unavailable(&error.to_string()))?)
+        } else {
+            None
+        };
+        match admit_unfenced(fencing.mode, snapshot.as_ref()) {
+            Ok(permit) => self.pass(permit, request, body).await,
+            Err(required) => {
+                self.0.metrics.rejected(scope.bucket.as_str(), Reason::MissingToken);
+                tracing::info!(
+                    request_id = %request.id, %scope, operation = request.operation.name(),
+                    "refused: a token is required"
+                );
+                Err(respond::token_required(required))
+            }
+        }
+    }
+
+    /// Whether nothing that the request can reach is fenced.
+    fn reaches_nothing_fenced(&self, request: &Understood, side_door: bool) -> bool {
+        let policy = &self.0.settings.policy;
+        match (&request.target, request.operation) {
+            (Target::Service, _) => policy.is_off_for_service(),
+            // It reaches further than the key in the path.
+            (Target::Object(bucket, _), Operation::RenameObject | Operation::Unknown) => {
+                policy.is_off_everywhere(bucket)
+            }
+            (Target::Object(bucket, key), _) if !side_door => {
+                policy.of_object(bucket, key).mode == Mode::Off
+            }
+            (Target::Bucket(bucket) | Target::Object(bucket, _), _) => {
+                policy.is_off_everywhere(bucket)
+            }
+        }
+    }
+
+    fn unsupported(&self, request: &Understood, header: Option<&str>) -> S3Error {
+        let bucket = request.target.bucket().map_or("", Bucket::as_str);
+        self.0.metrics.rejected(bucket, Reason::UnsupportedOperation);
+        tracing::info!(
+            request_id = %request.id, bucket, operation = request.operation.name(), header,
+            "refused: the operation cannot be fenced"
+        );
+        respond::unsupported(request.operation, header)
+    }
+}
+
+impl listener::Handler for Proxy {
+    type Body = ResponseBody;
+
+    async fn handle(&self, request: Request<RequestBody>) -> Response<ResponseBody> {
+        let started = clock::monotonic();
+        let (parts, body) = request.into_parts();
+        let id = parts.extensions.get::<RequestId>().copied().unwrap_or_else(RequestId::random);
+        let asked = respond::Asked::of(&parts);
+        let (operation, answer) = self.answer(id, parts, body).await;
+        let response = respond::finish(answer, &asked, id);
+        let took = clock::monotonic().duration_since(started);
+        self.0.metrics.request(operation.name(), response.status(), took);
+        tracing::debug!(
+            request_id = %id, operation = operation.name(), status = response.status().as_u16(),
+            milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX), "answered"
+        );
+        response
+    }
+
+    fn refuse(&self, request: &Parts, refusal: Refusal) -> Response<ResponseBody> {
+        let id = request.extensions.get::<RequestId>().copied().unwrap_or_else(RequestId::random);
+        let asked = respond::Asked::of(request);
+        respond::finish(Err(respond::not_handled(refusal)), &asked, id)
+    }
+}

@@ -1,1 +1,342 @@
 //! The client towards the store.
+//!
+//! Three ways lead out. [`Upstream::send_read`] takes requests that change nothing;
+//! [`Upstream::send_unfenced`] wants an [`UnfencedPermit`]; [`write`](self) takes the fence's
+//! permits and carries their terms: precondition, stamp, form and time of signing. There is no
+//! fourth, so that nothing goes round the fence by accident.
+//!
+//! It does *not* decide, retry or interpret beyond "what does this answer say of my request"
+//! ([`Answer`]). A request that was written to a connection is never sent again; only one that
+//! found its pooled connection closed before its first byte is (hyper-util tells them apart).
+
+mod answer;
+mod body;
+mod credentials;
+mod headers;
+mod idle;
+mod multipart;
+mod write;
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use aws_credential_types::provider::SharedCredentialsProvider;
+use bytes::Bytes;
+use http::uri::{Authority, Scheme};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+pub use answer::Answer;
+pub use body::{BoxError, OutBody, forms_of, full};
+pub use headers::{FENCE_TOKEN, STAMP_OPERATION, STAMP_TOKEN, for_store, remove_hop_by_hop};
+pub use idle::IdleLimit;
+pub use write::{BodyEnd, HeldWrite, PutBody, WriteAnswer, WriteRequest};
+
+use self::body::{Progress, Watched};
+use self::credentials::CachedCredentials;
+use crate::auth::{PayloadHash, SignError, SignatureForm, Signer};
+use crate::clock;
+use crate::fence::{OperationId, Tag, UnfencedPermit};
+use crate::s3::{Bucket, ObjectKey, percent_encode_key, strip_quotes};
+
+/// The largest answer to a write that is read.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Where the bucket goes in requests to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressing {
+    /// `https://host/bucket/key`.
+    Path,
+    /// `https://bucket.host/key`.
+    Virtual,
+}
+
+/// How the store is reached.
+#[derive(Clone, Debug)]
+pub struct UpstreamConfig {
+    /// `http` or `https`.
+    pub scheme: Scheme,
+    /// Host, and port where it is not the scheme's.
+    pub authority: Authority,
+    /// The region to sign for.
+    pub region: String,
+    /// Where the bucket goes.
+    pub addressing: Addressing,
+    /// How long the store may take between the last byte of a request and the head of its answer.
+    pub response_timeout: Duration,
+    /// How long a body of the store may pause.
+    pub idle_body_timeout: Duration,
+    /// How long an idle connection is kept.
+    pub pool_idle: Duration,
+    /// How many idle connections are kept.
+    pub pool_idle_connections_max: usize,
+    /// For how long the signature of a request without a body is good, in seconds (F9).
+    pub bodiless_signature_seconds: u32,
+    /// For how long the signature of a request with a body is good, in seconds (F9).
+    pub signature_seconds: u64,
+}
+
+/// A client for one store.
+#[derive(Debug)]
+pub struct Upstream {
+    http: Client<HttpsConnector<HttpConnector>, Watched>,
+    credentials: CachedCredentials,
+    config: UpstreamConfig,
+}
+
+/// Where a request goes: the raw path in path style (`/bucket/key`), and the raw query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The bucket in front of the path, if there is one.
+    pub bucket: Option<Bucket>,
+    /// The raw path in path style.
+    pub path: String,
+    /// The raw query.
+    pub query: Option<String>,
+}
+
+impl Route {
+    /// The route to an object, in canonical spelling.
+    #[must_use]
+    pub fn to_object(bucket: &Bucket, key: &ObjectKey) -> Self {
+        Self {
+            bucket: Some(bucket.clone()),
+            path: format!("/{bucket}/{}", percent_encode_key(key.as_bytes())),
+            query: None,
+        }
+    }
+
+    /// The same path with another query.
+    #[must_use]
+    pub fn with_query(&self, query: impl Into<String>) -> Self {
+        Self { query: Some(query.into()), ..self.clone() }
+    }
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// It was never sent: it has changed nothing and never will.
+    #[error("the request was not sent: {0}")]
+    Unsent(String),
+    /// It may have been sent: nobody knows what became of it.
+    #[error("the store's answer was lost: {0}")]
+    Lost(String),
+}
+
+/// An object as HEAD shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Its tag.
+    pub tag: Tag,
+    /// The operation stamped on it (F10).
+    pub stamp: Option<OperationId>,
+    /// The answer's headers.
+    pub headers: HeaderMap,
+}
+
+impl From<SignError> for SendError {
+    fn from(error: SignError) -> Self {
+        Self::Unsent(error.to_string())
+    }
+}
+
+impl Upstream {
+    /// A client that connects through `connector`.
+    #[must_use]
+    pub fn new(
+        connector: HttpsConnector<HttpConnector>,
+        credentials: SharedCredentialsProvider,
+        config: UpstreamConfig,
+    ) -> Self {
+        let http = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(config.pool_idle)
+            .pool_max_idle_per_host(config.pool_idle_connections_max)
+            .build(connector);
+        Self { http, credentials: CachedCredentials::new(credentials), config }
+    }
+
+    /// Sends a request that changes nothing. `headers` are those of [`for_store`].
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`].
+    pub async fn send_read(
+        &self,
+        method: Method,
+        route: &Route,
+        headers: HeaderMap,
+        body: OutBody,
+        payload: PayloadHash,
+    ) -> Result<Response<IdleLimit>, SendError> {
+        let request = self.sign(method, route, headers, payload, clock::now(), None).await?;
+        let response = self.exchange(request.map(|()| body)).await?;
+        Ok(response.map(|body| IdleLimit::new(body, self.config.idle_body_timeout)))
+    }
+
+    /// Sends a request that no fence guards (F13).
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`].
+    pub async fn send_unfenced(
+        &self,
+        permit: UnfencedPermit,
+        method: Method,
+        route: &Route,
+        headers: HeaderMap,
+        body: OutBody,
+        payload: PayloadHash,
+    ) -> Result<Response<IdleLimit>, SendError> {
+        let UnfencedPermit { .. } = permit;
+        self.send_read(method, route, headers, body, payload).await
+    }
+
+    /// Asks for an object's tag and stamp.
+    ///
+    /// # Errors
+    ///
+    /// When the store does not answer, or answers neither "here" nor "not here".
+    pub async fn observe(&self, route: &Route) -> Result<Observed, SendError> {
+        let (headers, empty) = (HeaderMap::new(), full(Bytes::new()));
+        let answer =
+            self.send_read(Method::HEAD, route, headers, empty, PayloadHash::Empty).await?;
+        let (parts, _) = answer.into_parts();
+        let stamp = parts.headers.get(&STAMP_OPERATION);
+        let stamp = stamp.and_then(|stamp| stamp.to_str().ok()?.parse().ok());
+        let tag = match parts.status {
+            StatusCode::NOT_FOUND => Tag::Absent,
+            StatusCode::OK => {
+                let etag = parts.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok());
+                match etag.map(strip_quotes) {
+                    Some(etag) if !etag.is_empty() => Tag::Version(etag.to_owned()),
+                    Some(_) | None => {
+                        return Err(SendError::Lost("the object was shown without an ETag".into()));
+                    }
+                }
+            }
+            status => return Err(SendError::Lost(format!("HEAD was answered {status}"))),
+        };
+        Ok(Observed { tag, stamp, headers: parts.headers })
+    }
+
+    async fn sign(
+        &self,
+        method: Method,
+        route: &Route,
+        headers: HeaderMap,
+        payload: PayloadHash,
+        at: std::time::SystemTime,
+        expires_seconds: Option<u32>,
+    ) -> Result<Request<()>, SendError> {
+        let credentials = self.credentials.get().await.map_err(|error| {
+            SendError::Unsent(format!("there are no credentials for the store: {error}"))
+        })?;
+        let mut request = Request::new(());
+        *request.method_mut() = method;
+        *request.uri_mut() = self.uri(route)?;
+        *request.headers_mut() = headers;
+        let form = expires_seconds.map_or(SignatureForm::Header, |expires_seconds| {
+            SignatureForm::Query { expires_seconds }
+        });
+        let (mut parts, ()) = request.into_parts();
+        Signer::new(credentials, &self.config.region).sign(&mut parts, payload, at, form)?;
+        Ok(Request::from_parts(parts, ()))
+    }
+
+    fn uri(&self, route: &Route) -> Result<Uri, SendError> {
+        let invalid = |error: http::Error| SendError::Unsent(error.to_string());
+        let (authority, path) = match (self.config.addressing, &route.bucket) {
+            (Addressing::Virtual, Some(bucket)) => {
+                let authority = format!("{bucket}.{}", self.config.authority);
+                let authority = Authority::try_from(authority)
+                    .map_err(|error| SendError::Unsent(error.to_string()))?;
+                let rest = route.path.get(bucket.as_str().len() + 1..).unwrap_or_default();
+                (authority, if rest.is_empty() { "/" } else { rest })
+            }
+            (Addressing::Path | Addressing::Virtual, _) => {
+                (self.config.authority.clone(), route.path.as_str())
+            }
+        };
+        let path_and_query = match &route.query {
+            Some(query) => format!("{path}?{query}"),
+            None => path.to_owned(),
+        };
+        Uri::builder()
+            .scheme(self.config.scheme.clone())
+            .authority(authority)
+            .path_and_query(path_and_query)
+            .build()
+            .map_err(invalid)
+    }
+
+    /// Sends, and waits for the head of the answer as long as the store makes progress.
+    async fn exchange(&self, request: Request<OutBody>) -> Result<Response<Incoming>, SendError> {
+        let progress = Progress::new();
+        let request = request.map(|body| Watched::new(body, progress.clone()));
+        let mut answer = std::pin::pin!(self.http.request(request));
+        loop {
+            let timeout = self.config.response_timeout;
+            let deadline = progress.since().unwrap_or_else(clock::monotonic) + timeout;
+            tokio::select! {
+                answer = &mut answer => return answer.map_err(|error| {
+                    if error.is_connect() {
+                        SendError::Unsent(chain(&error))
+                    } else {
+                        SendError::Lost(chain(&error))
+                    }
+                }),
+                () = tokio::time::sleep_until(deadline.into()) => {
+                    let over = progress.since().is_some_and(|since| {
+                        since + timeout <= clock::monotonic()
+                    });
+                    if over {
+                        let seconds = timeout.as_secs();
+                        return Err(SendError::Lost(format!("no answer within {seconds} s")));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a request and reads its answer whole.
+    async fn call(&self, request: Request<OutBody>) -> Result<Answer, SendError> {
+        let response = self.exchange(request).await?;
+        let (parts, body) = response.into_parts();
+        let body = IdleLimit::new(body, self.config.idle_body_timeout);
+        let body = Limited::new(body, ANSWER_BYTES_MAX)
+            .collect()
+            .await
+            .map_err(|error| SendError::Lost(error.to_string()))?;
+        let mut headers = parts.headers;
+        remove_hop_by_hop(&mut headers);
+        Ok(Answer { status: parts.status, headers, body: body.to_bytes() })
+    }
+}
+
+/// The moment that the fence told to sign with.
+fn signing_time(seconds: u64) -> std::time::SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+/// The length of a body, as the store wants to know it beforehand.
+pub(crate) fn set_length(headers: &mut HeaderMap, length: u64) {
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

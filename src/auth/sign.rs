@@ -1,0 +1,252 @@
+//! Signing requests for the store.
+//!
+//! The arithmetic is aws-sigv4's; the canonical request is ours, because aws-sigv4 wants header
+//! values and decoded queries that are UTF-8, and a proxy forwards what it is given. Tests hold the
+//! result to aws-sigv4's wherever that can sign.
+//!
+//! What is signed: the host, every `x-amz-*` header, and the standard headers that change what the
+//! store does and that nobody on the way rewrites ([`SIGNED_HEADERS`]). `Accept-Encoding` never:
+//! GCS's front end rewrites it before the signature is checked.
+
+use std::time::SystemTime;
+
+use aws_credential_types::Credentials;
+use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
+use http::request::Parts;
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+
+use super::amz_date::AmzDate;
+use super::canonical::{
+    self, ALGORITHM, CanonicalRequest, canonical_path, canonical_query, encode_query, join_names,
+};
+use super::payload::{CONTENT_SHA256, UNSIGNED_PAYLOAD};
+use super::strip::{join, strip_client_auth, with_path_and_query};
+
+/// Standard headers that are signed when present, beside `host` and `x-amz-*`.
+const SIGNED_HEADERS: [&str; 7] = [
+    "content-md5",
+    "content-type",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-unmodified-since",
+    "range",
+];
+
+/// SHA-256 of nothing.
+const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// Signs requests for one store.
+#[derive(Clone, Debug)]
+pub struct Signer {
+    credentials: Credentials,
+    region: String,
+}
+
+/// What a signature says about the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadHash {
+    /// Its SHA-256.
+    Sha256([u8; 32]),
+    /// That there is none.
+    Empty,
+    /// Nothing (`UNSIGNED-PAYLOAD`).
+    Unsigned,
+    /// That it is aws-chunked, unsigned, with a checksum trailer
+    /// (`STREAMING-UNSIGNED-PAYLOAD-TRAILER`). The caller frames it.
+    StreamingUnsignedTrailer,
+}
+
+/// Where the signature goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignatureForm {
+    /// Into the `Authorization` header: good for 15 minutes.
+    Header,
+    /// Into the query: good for as long as it says. The store refuses the request afterwards,
+    /// which bounds how late a lost copy of it can still act (F9).
+    Query {
+        /// The life of the signature in seconds, 1 to 604800.
+        expires_seconds: u32,
+    },
+}
+
+/// Why a request could not be signed. A broken invariant of the proxy, not the client's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignError {
+    /// The request has neither an authority in its URI nor a `Host` header.
+    #[error("the request has no host")]
+    NoHost,
+    /// The time is outside the years 0 to 9999.
+    #[error("the time of signing cannot be written as a date")]
+    Time,
+    /// The access key id or the session token cannot stand in a header.
+    #[error("the credentials of the store cannot be written into a header")]
+    Credentials,
+    /// The URI cannot be rebuilt with the signed path and query.
+    #[error("the URI of the request cannot be rebuilt")]
+    Uri,
+}
+
+impl Signer {
+    /// A signer with the store's `credentials` for `region` (`auto` for GCS and R2).
+    #[must_use]
+    pub fn new(credentials: Credentials, region: impl Into<String>) -> Self {
+        Self { credentials, region: region.into() }
+    }
+
+    /// Signs the request as of `at`, after removing what was left of the client's authentication.
+    ///
+    /// `Host` becomes the authority of the URI when that has one. The path is sent in canonical
+    /// form (see [`canonical`]), and a `+` in the query as `%20`, which it means: some servers
+    /// would read it as itself when they check the signature. Nothing else of path and query
+    /// changes. Whoever alters host, path, query or a signed header afterwards breaks the
+    /// signature.
+    ///
+    /// # Errors
+    ///
+    /// [`SignError`]; the request is then without any signature.
+    pub fn sign(
+        &self,
+        parts: &mut Parts,
+        payload: PayloadHash,
+        at: SystemTime,
+        form: SignatureForm,
+    ) -> Result<(), SignError> {
+        strip_client_auth(parts);
+        let date = AmzDate::from_time(at).ok_or(SignError::Time)?;
+        let host = set_host(parts)?;
+        let payload = payload.as_text();
+        let scope = canonical::scope(&date, &self.region);
+        if form == SignatureForm::Header {
+            let value = HeaderValue::from_str(date.as_str()).map_err(|_| SignError::Time)?;
+            parts.headers.insert("x-amz-date", value);
+            if let Some(token) = self.credentials.session_token() {
+                parts.headers.insert("x-amz-security-token", sensitive(token)?);
+            }
+        }
+        // In the query form UNSIGNED-PAYLOAD is what the absence of the header means.
+        if form == SignatureForm::Header || payload != UNSIGNED_PAYLOAD {
+            let value = HeaderValue::from_str(&payload).expect("a hash is visible ASCII");
+            parts.headers.insert(CONTENT_SHA256, value);
+        }
+        let signed_headers = headers_to_sign(&parts.headers);
+        let path = canonical_path(parts.uri.path()).into_owned();
+        let mut query = parts.uri.query().unwrap_or("").replace('+', "%20");
+        if let SignatureForm::Query { expires_seconds } = form {
+            self.push_parameters(&mut query, &date, &scope, expires_seconds, &signed_headers);
+        }
+        let canonical = CanonicalRequest {
+            method: parts.method.as_str(),
+            path: &path,
+            query: &canonical_query(&query, |_| false),
+            headers: &parts.headers,
+            host: host.as_bytes(),
+            signed_headers: &signed_headers,
+            payload: &payload,
+        };
+        let string_to_sign = canonical::string_to_sign(&date, &scope, &canonical.digest());
+        let secret = self.credentials.secret_access_key();
+        let key = generate_signing_key(secret, date.time(), &self.region, "s3");
+        let signature = calculate_signature(key, string_to_sign.as_bytes());
+        match form {
+            SignatureForm::Header => {
+                let value = format!(
+                    "{ALGORITHM} Credential={}/{scope}, SignedHeaders={}, Signature={signature}",
+                    self.credentials.access_key_id(),
+                    join_names(&signed_headers),
+                );
+                parts.headers.insert(header::AUTHORIZATION, sensitive(&value)?);
+            }
+            SignatureForm::Query { .. } => {
+                query.push_str("&X-Amz-Signature=");
+                query.push_str(&signature);
+            }
+        }
+        parts.uri =
+            with_path_and_query(&parts.uri, &join(&path, &query)).map_err(|_| SignError::Uri)?;
+        Ok(())
+    }
+
+    /// Appends the parameters of the query form, all but the signature.
+    fn push_parameters(
+        &self,
+        query: &mut String,
+        date: &AmzDate,
+        scope: &str,
+        expires_seconds: u32,
+        signed_headers: &[HeaderName],
+    ) {
+        let mut push = |name: &str, value: &str| {
+            if !query.is_empty() {
+                query.push('&');
+            }
+            query.push_str(name);
+            query.push('=');
+            query.push_str(&encode_query(value.as_bytes()));
+        };
+        push("X-Amz-Algorithm", ALGORITHM);
+        push("X-Amz-Credential", &format!("{}/{scope}", self.credentials.access_key_id()));
+        push("X-Amz-Date", date.as_str());
+        push("X-Amz-Expires", &expires_seconds.to_string());
+        push("X-Amz-SignedHeaders", &join_names(signed_headers));
+        if let Some(token) = self.credentials.session_token() {
+            push("X-Amz-Security-Token", token);
+        }
+    }
+}
+
+impl PayloadHash {
+    fn as_text(self) -> String {
+        match self {
+            Self::Sha256(hash) => hex::encode(hash),
+            Self::Empty => EMPTY_SHA256.to_owned(),
+            Self::Unsigned => UNSIGNED_PAYLOAD.to_owned(),
+            Self::StreamingUnsignedTrailer => "STREAMING-UNSIGNED-PAYLOAD-TRAILER".to_owned(),
+        }
+    }
+}
+
+fn sensitive(text: &str) -> Result<HeaderValue, SignError> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| SignError::Credentials)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Makes the `Host` header say what the URI says, so that what is signed is what is sent.
+fn set_host(parts: &mut Parts) -> Result<HeaderValue, SignError> {
+    if let Some(host) = host_of(&parts.uri) {
+        let value = HeaderValue::from_str(&host).map_err(|_| SignError::NoHost)?;
+        parts.headers.insert(header::HOST, value);
+    }
+    parts.headers.get(header::HOST).cloned().ok_or(SignError::NoHost)
+}
+
+/// Host and port, without a port that is the scheme's own: HTTP clients leave it out of `Host`.
+fn host_of(uri: &Uri) -> Option<String> {
+    let host = uri.host()?;
+    let default = match uri.scheme() {
+        Some(scheme) if *scheme == Scheme::HTTP => Some(80),
+        Some(scheme) if *scheme == Scheme::HTTPS => Some(443),
+        _ => None,
+    };
+    match uri.port_u16() {
+        Some(port) if Some(port) != default => Some(format!("{host}:{port}")),
+        Some(_) | None => Some(host.to_owned()),
+    }
+}
+
+fn headers_to_sign(headers: &HeaderMap) -> Vec<HeaderName> {
+    let is_signed = |name: &&HeaderName| {
+        let name = name.as_str();
+        name == "host" || name.starts_with("x-amz-") || SIGNED_HEADERS.contains(&name)
+    };
+    let mut names: Vec<HeaderName> = headers.keys().filter(is_signed).cloned().collect();
+    names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    names
+}
+
+#[cfg(test)]
+#[path = "sign_tests.rs"]
+mod tests;

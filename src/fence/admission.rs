@@ -1,0 +1,254 @@
+//! Which record may follow which: the decisions of F1, F2, F4, F8 and F9, as pure functions.
+//!
+//! Nothing here waits, counts or retries; that is [`Attempt`](super::Attempt)'s part.
+
+use super::permit::{Form, Terms};
+use super::{
+    Action, Change, Compare, Contents, Enforcement, Forms, Intent, IntentId, Operation, Protocol,
+    Record, Snapshot, StoreTime, Tag, Tags, Token,
+};
+
+/// Why an operation has to wait, though its token is good enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Contention {
+    /// An exclusive intent is open on the key (F8), or any intent is and the operation, itself
+    /// exclusive, carries a condition of its client's.
+    ExclusiveOpen,
+    /// Whatever form the operation takes, it would leave a tag that an open intent with a lower
+    /// token expects (F4).
+    TagExpected,
+    /// An open intent with a lower token may still take effect (F5).
+    LowerOpen,
+    /// The record holds as many intents as it may.
+    RecordFull,
+    /// Another writer was faster, time and again.
+    LostRaces,
+}
+
+/// The answer to "may this operation act on an object with this tag, by this record?".
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Admission {
+    /// The token is too old (F1).
+    Stale {
+        /// The record's token.
+        highest: Token,
+    },
+    /// Not now.
+    Contended(Contention),
+    /// Yes, on these terms; first the record has to become `next`, if it is given.
+    Clear {
+        /// The record to swap in (F2). `None`: the record may stay as it is.
+        next: Option<Record>,
+        /// What to send.
+        terms: Terms,
+    },
+}
+
+/// The answer to "may this token enter, with nothing to write?".
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Entry {
+    /// The token is too old (F1).
+    Stale {
+        /// The record's token.
+        highest: Token,
+    },
+    /// Yes; first the record has to become this, if it is given.
+    Clear(Option<Record>),
+}
+
+/// What a PUT has to choose its form from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice<'a> {
+    /// The tags that its bytes leave behind, once they are known.
+    pub(super) forms: Option<&'a Forms>,
+    /// The form that a stream was begun in and cannot change.
+    pub(super) begun: Option<Form>,
+}
+
+/// F1: the token that refuses `token`, if there is one. Any record that ever was is proof, because
+/// tokens only rise (F12).
+pub(super) fn refusing(protocol: &Protocol, snapshot: &Snapshot, token: Token) -> Option<Token> {
+    let highest = snapshot.highest()?;
+    let refused = match protocol.compare {
+        Compare::AtLeast => token < highest,
+        Compare::StrictlyGreater => token <= highest,
+    };
+    refused.then_some(highest)
+}
+
+/// The intents of `snapshot` that are still open: without those that this proxy knows to be
+/// settled (F6), and without those whose requests the store cannot accept any more (F9).
+pub(super) fn open<'a>(
+    snapshot: &'a Snapshot,
+    settled: &'a [IntentId],
+) -> impl Iterator<Item = &'a Intent> {
+    let expired = move |expires_at: StoreTime| snapshot.time.is_some_and(|now| now > expires_at);
+    snapshot
+        .intents()
+        .iter()
+        .filter(move |intent| !settled.contains(&intent.id) && !expired(intent.expires_at))
+}
+
+/// Whether an open intent with a lower token would take effect on `tag`: then F4 must avoid
+/// leaving that tag, and F5 must wait where it is the current one.
+pub(super) fn lower_takes_effect(
+    operation: &Operation,
+    snapshot: &Snapshot,
+    settled: &[IntentId],
+    tag: &Tag,
+) -> bool {
+    open(snapshot, settled)
+        .filter(|intent| intent.key == operation.key && intent.token < operation.token)
+        .any(|intent| intent.takes_effect_on(tag))
+}
+
+/// Decides on an operation that writes nothing: the token alone enters.
+pub(super) fn enter(
+    protocol: &Protocol,
+    operation: &Operation,
+    snapshot: &Snapshot,
+    settled: &[IntentId],
+) -> Entry {
+    if let Some(highest) = refusing(protocol, snapshot, operation.token) {
+        return Entry::Stale { highest };
+    }
+    if snapshot.highest() == Some(operation.token) {
+        return Entry::Clear(None);
+    }
+    Entry::Clear(Some(Record {
+        token: operation.token,
+        intents: open(snapshot, settled).cloned().collect(),
+    }))
+}
+
+/// Decides on an operation that changes an object with the tag `tag`.
+///
+/// `id` is the name of the intent to register.
+pub(super) fn admit(
+    protocol: &Protocol,
+    operation: &Operation,
+    choice: Choice<'_>,
+    id: IntentId,
+    tag: &Tag,
+    snapshot: &Snapshot,
+    settled: &[IntentId],
+) -> Admission {
+    if let Some(highest) = refusing(protocol, snapshot, operation.token) {
+        return Admission::Stale { highest };
+    }
+    let exclusive_open = open(snapshot, settled)
+        .any(|intent| intent.key == operation.key && intent.action == Action::Exclusive);
+    if exclusive_open {
+        return Admission::Contended(Contention::ExclusiveOpen);
+    }
+    // The store will not judge the client's condition: nobody may change what it was judged on.
+    let unjudged = operation.change == Change::Delete
+        && protocol.delete == Enforcement::Exclusive
+        && !operation.condition.is_none();
+    if unjudged && open(snapshot, settled).any(|intent| intent.key == operation.key) {
+        return Admission::Contended(Contention::ExclusiveOpen);
+    }
+    let avoided = |leaves: &Tag| {
+        protocol.rules.avoid && lower_takes_effect(operation, snapshot, settled, leaves)
+    };
+    let Some(mut terms) = choose(protocol, operation, choice, tag, avoided) else {
+        return Admission::Contended(Contention::TagExpected);
+    };
+    if let (Some(Form::OnePart), Some(now)) = (choice.begun, snapshot.time) {
+        // The upload may have taken longer than a signature lives; what completes it is signed
+        // anew, with the store's own time, and expires accordingly.
+        terms.signed_at = terms.signed_at.max(now.0);
+    }
+
+    let announced = terms.exclusive || protocol.tags == Tags::Repeat || *tag == Tag::Absent;
+    if !announced && snapshot.highest() == Some(operation.token) {
+        return Admission::Clear { next: None, terms };
+    }
+    let keep = |intent: &&Intent| {
+        protocol.rules.keep_dead || intent.key != operation.key || intent.takes_effect_on(tag)
+    };
+    let mut intents: Vec<Intent> = open(snapshot, settled).filter(keep).cloned().collect();
+    if announced && protocol.rules.register {
+        if intents.len() >= protocol.intents_max {
+            return Admission::Contended(Contention::RecordFull);
+        }
+        terms.intent = Some(id);
+        intents.push(Intent {
+            id,
+            token: operation.token,
+            key: operation.key.clone(),
+            action: if terms.exclusive {
+                Action::Exclusive
+            } else {
+                Action::Conditional { expects: tag.clone() }
+            },
+            expires_at: expiry(protocol, operation, &terms, snapshot),
+        });
+    }
+    Admission::Clear { next: Some(Record { token: operation.token, intents }), terms }
+}
+
+/// The form in which an operation avoids the tags that lower intents expect (F4), or `None`.
+fn choose(
+    protocol: &Protocol,
+    operation: &Operation,
+    choice: Choice<'_>,
+    tag: &Tag,
+    avoided: impl Fn(&Tag) -> bool,
+) -> Option<Terms> {
+    let terms = |form, exclusive, leaves: Option<&Tag>| Terms {
+        operation: operation.id,
+        token: operation.token,
+        intent: None,
+        expects: tag.clone(),
+        exclusive,
+        form,
+        leaves: leaves.cloned(),
+        signed_at: operation.signed_at,
+    };
+    match operation.change {
+        Change::Delete => {
+            let exclusive = protocol.delete == Enforcement::Exclusive;
+            (!avoided(&Tag::Absent)).then(|| terms(Form::Plain, exclusive, Some(&Tag::Absent)))
+        }
+        // Where tags are unique nobody knows the new one beforehand, and nobody can expect it.
+        Change::Put(_) if protocol.tags == Tags::Unique => Some(terms(Form::Plain, false, None)),
+        Change::Put(_) => {
+            // Nobody admits a stream before its end; refusing is the safe answer.
+            let forms = choice.forms?;
+            let free = |form: Form| choice.begun.is_none_or(|begun| begun == form);
+            if free(Form::Plain) && !avoided(&forms.plain) {
+                return Some(terms(Form::Plain, false, Some(&forms.plain)));
+            }
+            let exclusive = protocol.complete == Enforcement::Exclusive;
+            // Without a precondition the client's own condition could not be kept either.
+            let keeps_condition = !exclusive || operation.condition.is_none();
+            (free(Form::OnePart) && keeps_condition && !avoided(&forms.one_part))
+                .then(|| terms(Form::OnePart, exclusive, Some(&forms.one_part)))
+        }
+    }
+}
+
+/// When the store has certainly stopped accepting the operation's request (F9).
+///
+/// The store compares the signature's time with its own clock, so the first term needs no
+/// assumption about the proxy's clock. The body of a stream was still being sent when the record
+/// was loaded; it was alive at that moment, and is cut off one stall later at the latest. Who does
+/// not know that moment cannot tell when: such an intent stays until it is settled.
+fn expiry(
+    protocol: &Protocol,
+    operation: &Operation,
+    terms: &Terms,
+    snapshot: &Snapshot,
+) -> StoreTime {
+    let (lifetime, seen_alive, stall) = match (&operation.change, terms.form) {
+        (Change::Delete, _) => (protocol.bodiless_signature_seconds, 0, 0),
+        (Change::Put(Contents::Streamed), Form::Plain) => {
+            let seen_alive = snapshot.time.map_or(u64::MAX, |time| time.0);
+            (protocol.signature_seconds, seen_alive, protocol.body_stall_seconds)
+        }
+        (Change::Put(_), _) => (protocol.signature_seconds, 0, protocol.body_stall_seconds),
+    };
+    let signature_ends = terms.signed_at.saturating_add(lifetime);
+    StoreTime(signature_ends.max(seen_alive).saturating_add(stall))
+}

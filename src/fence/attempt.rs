@@ -1,0 +1,591 @@
+//! One client operation's way through the protocol: one outcome in, one effect out.
+//!
+//! The driver (`pipeline`, the model checker, the simulation) carries out the [`Effect`], reports
+//! the [`Outcome`], and gets the next effect, until [`Effect::Finish`]. All that is decided is
+//! decided here and in `admission`; the driver decides nothing.
+//!
+//! ```text
+//! Start ─► Observe ─► Load ─► Swap ─► Send ─► Finish          a PUT or DELETE
+//!             ▲                 │lost    │refused, unknown
+//!             └──── Pause ◄─────┴────────┘
+//! Start ─► Load ─► Observe ─► Begin ─► Load ─► Swap ─► Send ─► Finish      a streamed PUT
+//! Start ─► Observe ─► Load ─► Swap ─► Observe ─► Finish       a DELETE of what is absent
+//! ```
+
+use super::admission::{self, Admission, Choice, Contention, Entry};
+use super::effect::{Effect, Outcome, Verdict};
+use super::memory::Chain;
+use super::permit::{Form, StreamPermit, Terms, WritePermit};
+use super::{
+    Action, Change, Compare, Contents, Enforcement, Forms, IntentId, Memory, Operation,
+    OperationId, Protocol, RecordVersion, Snapshot, Swap, Tag, Tags,
+};
+
+/// Why the object is being observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Why {
+    /// To learn the tag to expect.
+    Expect,
+    /// To see whether it is still absent, now that the token has entered.
+    Confirm,
+    /// To see what became of a request whose outcome is unknown.
+    ReadBack,
+    /// To see whether a refusal came from the operation's own success.
+    Surprise,
+}
+
+/// What a pause leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum After {
+    /// Everything anew.
+    Restart,
+    /// Another look at the object.
+    ReadBack,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Fresh,
+    Observing(Why),
+    Loading,
+    Streaming,
+    /// With the terms of the request to send next; none when the token enters alone.
+    Swapping(Swap, Option<Terms>),
+    Sending,
+    Pausing(After, Contention),
+    Finished,
+}
+
+/// The state of one operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    protocol: Protocol,
+    operation: Operation,
+    memory: Memory,
+    phase: Phase,
+    /// The tag to expect.
+    tag: Option<Tag>,
+    /// The record in memory was loaded by this operation, after `tag` was seen.
+    record_fresh: bool,
+    /// What the bytes leave behind, once it is known.
+    forms: Option<Forms>,
+    /// A stream was begun on these terms.
+    draft: Option<Terms>,
+    /// The request that was sent last.
+    sent: Option<Terms>,
+    rounds: u32,
+    copies: u32,
+    read_backs: u32,
+}
+
+impl Attempt {
+    /// A new operation, and what the proxy remembers of its scope.
+    #[must_use]
+    pub fn new(protocol: Protocol, operation: Operation, memory: Memory) -> Self {
+        let forms = match &operation.change {
+            Change::Put(Contents::Buffered(forms)) => Some(forms.clone()),
+            Change::Put(Contents::Streamed) | Change::Delete => None,
+        };
+        Self {
+            protocol,
+            operation,
+            memory,
+            phase: Phase::Fresh,
+            tag: None,
+            record_fresh: false,
+            forms,
+            draft: None,
+            sent: None,
+            rounds: 0,
+            copies: 0,
+            read_backs: 0,
+        }
+    }
+
+    /// The operation.
+    #[must_use]
+    pub fn operation(&self) -> &Operation {
+        &self.operation
+    }
+
+    /// What the proxy now remembers of the scope.
+    #[must_use]
+    pub fn into_memory(self) -> Memory {
+        self.memory
+    }
+
+    /// Takes in what came of the last effect; says what to do next.
+    pub fn advance(&mut self, outcome: Outcome) -> Effect {
+        match (std::mem::replace(&mut self.phase, Phase::Finished), outcome) {
+            (Phase::Fresh, Outcome::Start) => self.start(),
+            (Phase::Observing(why), Outcome::Observed { tag, stamp }) => {
+                self.observed(why, tag, stamp)
+            }
+            (Phase::Observing(why), Outcome::ObserveFailed) => self.observe_failed(why),
+            (Phase::Loading, Outcome::Loaded(snapshot)) => {
+                self.memory.loaded(snapshot);
+                self.record_fresh = true;
+                self.proceed()
+            }
+            (Phase::Loading, Outcome::LedgerFailed) => self.finish(Verdict::Unavailable),
+            (Phase::Streaming, Outcome::Received(forms)) => {
+                self.forms = Some(forms);
+                self.record_fresh = false;
+                self.proceed()
+            }
+            (Phase::Streaming, Outcome::BodyFailed) => self.finish(Verdict::BodyFailed),
+            // The store answered before the body was complete, so it cannot have applied it.
+            (Phase::Streaming, Outcome::Refused) => self.surprised(),
+            (Phase::Streaming, Outcome::Rejected) => self.finish(Verdict::Rejected),
+            (Phase::Streaming, Outcome::Unknown) => self.finish(Verdict::Unavailable),
+            (Phase::Swapping(swap, terms), Outcome::Swapped(version)) => {
+                self.swapped(swap, terms, version)
+            }
+            (Phase::Swapping(..), Outcome::SwapLost) => self.swap_lost(),
+            (Phase::Swapping(_, terms), Outcome::LedgerFailed) => self.swap_failed(terms),
+            (Phase::Sending, Outcome::Applied(tag)) => self.applied(tag, false),
+            (Phase::Sending, Outcome::Refused) => {
+                self.settle_sent();
+                self.surprised()
+            }
+            (Phase::Sending, Outcome::Rejected) => {
+                self.settle_sent();
+                self.memory.forget_object();
+                self.finish(Verdict::Rejected)
+            }
+            (Phase::Sending, Outcome::Unknown) => self.unknown(),
+            (Phase::Pausing(After::Restart, _), Outcome::Paused) => self.proceed(),
+            (Phase::Pausing(After::ReadBack, _), Outcome::Paused) => self.observe(Why::ReadBack),
+            (Phase::Pausing(After::Restart, why), Outcome::OutOfPatience) => {
+                self.finish(Verdict::Contended(why))
+            }
+            (Phase::Pausing(After::ReadBack, _), Outcome::OutOfPatience) => {
+                self.finish(Verdict::OutcomeUnknown)
+            }
+            (
+                Phase::Fresh
+                | Phase::Observing(_)
+                | Phase::Loading
+                | Phase::Streaming
+                | Phase::Swapping(..)
+                | Phase::Sending
+                | Phase::Pausing(..)
+                | Phase::Finished,
+                _,
+            ) => self.broken(),
+        }
+    }
+
+    /// A guess from memory serves a buffered write without a condition of its client's, where
+    /// tags repeat: the store judges it. A client's condition must not fail on a guess, nobody
+    /// judges an exclusive delete's, and where tags are unique a tag has to be seen before the
+    /// record is loaded.
+    fn start(&mut self) -> Effect {
+        if self.protocol.tags == Tags::Repeat
+            && !self.streamed()
+            && !self.deletes_exclusively()
+            && self.operation.condition.is_none()
+        {
+            self.tag = self.memory.tag.clone();
+        }
+        self.proceed()
+    }
+
+    fn streamed(&self) -> bool {
+        self.operation.change == Change::Put(Contents::Streamed)
+    }
+
+    /// An exclusive delete whose answer is lost is recognised by the object's absence, so the
+    /// object must have been there when the intent entered the record. It is looked at *after* the
+    /// record that the swap starts from was read: that record holds no other exclusive intent, the
+    /// swap proves that none has come in between, and no other request deletes (F8). Looked at
+    /// before, it may have been deleted by another operation that was settled by the time the
+    /// record was read; absence would then be taken for success while the request is still on its
+    /// way.
+    fn deletes_exclusively(&self) -> bool {
+        self.operation.change == Change::Delete && self.protocol.delete == Enforcement::Exclusive
+    }
+
+    /// The next step, by what is known so far.
+    fn proceed(&mut self) -> Effect {
+        if let Some(snapshot) = &self.memory.snapshot
+            && let Some(highest) =
+                admission::refusing(&self.protocol, snapshot, self.operation.token)
+        {
+            return self.finish(Verdict::Stale { highest });
+        }
+        if self.streamed() && self.draft.is_none() && !self.record_fresh && self.tag.is_none() {
+            // A stale token is refused before its body is taken in.
+            return self.load();
+        }
+        if self.deletes_exclusively() && self.tag.is_none() && self.memory.snapshot.is_none() {
+            return self.load();
+        }
+        if !self.protocol.rules.tag_before_record && self.tag.is_none() && !self.record_fresh {
+            return self.load();
+        }
+        let Some(tag) = self.tag.clone() else {
+            return self.next_in_chain().unwrap_or_else(|| self.observe(Why::Expect));
+        };
+        if self.streamed() && self.draft.is_none() {
+            return self.begin(tag);
+        }
+        let guess_allowed =
+            self.deletes_exclusively() || (self.protocol.tags == Tags::Repeat && !self.streamed());
+        let Some(snapshot) =
+            self.memory.snapshot.clone().filter(|_| self.record_fresh || guess_allowed)
+        else {
+            return self.load();
+        };
+        if self.operation.change == Change::Delete && tag == Tag::Absent {
+            self.enter(&snapshot)
+        } else {
+            self.admit(&tag, &snapshot)
+        }
+    }
+
+    /// The write that the chain vouches for, if there is one.
+    fn next_in_chain(&mut self) -> Option<Effect> {
+        let usable = self.protocol.tags == Tags::Unique
+            // A chain is the same token again, which the strict comparison refuses.
+            && self.protocol.compare == Compare::AtLeast
+            && self.rounds == 0
+            && !self.streamed()
+            && self.operation.condition.is_none();
+        let chain = self.memory.chain.clone().filter(|_| usable)?;
+        if chain.token != self.operation.token {
+            return None;
+        }
+        let deletes = match self.operation.change {
+            Change::Put(_) => false,
+            Change::Delete => true,
+        };
+        if deletes && (self.protocol.delete == Enforcement::Exclusive || chain.absent_expected) {
+            return None;
+        }
+        Some(self.send(Terms {
+            operation: self.operation.id,
+            token: self.operation.token,
+            intent: None,
+            expects: Tag::Version(chain.tag),
+            exclusive: false,
+            form: Form::Plain,
+            leaves: deletes.then_some(Tag::Absent),
+            signed_at: self.operation.signed_at,
+        }))
+    }
+
+    fn admit(&mut self, tag: &Tag, snapshot: &Snapshot) -> Effect {
+        let id = IntentId { operation: self.operation.id, copy: self.copies };
+        let admission = admission::admit(
+            &self.protocol,
+            &self.operation,
+            Choice {
+                forms: self.forms.as_ref(),
+                begun: self.draft.as_ref().map(|draft| draft.form),
+            },
+            id,
+            tag,
+            snapshot,
+            &self.memory.settled,
+        );
+        match admission {
+            Admission::Stale { highest } => self.finish(Verdict::Stale { highest }),
+            Admission::Contended(why) => self.contended(why),
+            Admission::Clear { next: None, terms } => self.send(terms),
+            Admission::Clear { next: Some(next), terms } => {
+                self.swap(Swap { base: snapshot.version.clone(), next }, Some(terms))
+            }
+        }
+    }
+
+    fn enter(&mut self, snapshot: &Snapshot) -> Effect {
+        match admission::enter(&self.protocol, &self.operation, snapshot, &self.memory.settled) {
+            Entry::Stale { highest } => self.finish(Verdict::Stale { highest }),
+            Entry::Clear(Some(next)) => {
+                self.swap(Swap { base: snapshot.version.clone(), next }, None)
+            }
+            // The record is the ledger's only if it was loaded now (F12).
+            Entry::Clear(None) if self.record_fresh => self.observe(Why::Confirm),
+            Entry::Clear(None) => self.load(),
+        }
+    }
+
+    /// Chooses the form of a stream by what the open intents expect now. If at its end they expect
+    /// otherwise, the stream is cut off and nothing has changed.
+    fn begin(&mut self, tag: Tag) -> Effect {
+        let expected: Vec<&Tag> = self
+            .memory
+            .snapshot
+            .iter()
+            .flat_map(|snapshot| admission::open(snapshot, &self.memory.settled))
+            .filter(|intent| intent.key == self.operation.key)
+            .filter(|intent| intent.token < self.operation.token)
+            .filter_map(|intent| match &intent.action {
+                Action::Conditional { expects } => Some(expects),
+                Action::Exclusive => None,
+            })
+            .collect();
+        let avoid_plain = expected.iter().any(|tag| match tag {
+            Tag::Absent => false,
+            // The tag of a multipart upload has a part count, that of a plain PUT has none.
+            Tag::Version(etag) => !etag.contains('-'),
+        });
+        let terms = Terms {
+            operation: self.operation.id,
+            token: self.operation.token,
+            intent: None,
+            expects: tag,
+            exclusive: false,
+            form: if avoid_plain && self.protocol.tags == Tags::Repeat {
+                Form::OnePart
+            } else {
+                Form::Plain
+            },
+            leaves: None,
+            signed_at: self.operation.signed_at,
+        };
+        self.draft = Some(terms.clone());
+        self.phase = Phase::Streaming;
+        Effect::Begin(StreamPermit::new(terms))
+    }
+
+    fn observed(&mut self, why: Why, tag: Tag, stamp: Option<OperationId>) -> Effect {
+        let own = stamp == Some(self.operation.id);
+        match why {
+            Why::ReadBack | Why::Surprise if own => self.applied(tag, true),
+            Why::ReadBack => self.read_back(tag),
+            Why::Surprise if self.draft.is_some() || self.rounds > self.protocol.rounds_max => {
+                self.finish(Verdict::Contended(Contention::LostRaces))
+            }
+            Why::Surprise | Why::Expect => self.expect(tag),
+            Why::Confirm => self.confirm(tag),
+        }
+    }
+
+    /// The tag to expect is known. Where tags are unique, the record must be loaded after this.
+    fn expect(&mut self, tag: Tag) -> Effect {
+        if let Err(failure) = self.operation.condition.check(&tag) {
+            self.memory.tag = Some(tag);
+            return self.finish(Verdict::ConditionFailed(failure));
+        }
+        self.tag = Some(tag);
+        if self.protocol.tags == Tags::Unique
+            && self.protocol.rules.tag_before_record
+            && self.draft.is_none()
+            && !self.streamed()
+            && !self.deletes_exclusively()
+        {
+            self.record_fresh = false;
+        }
+        self.proceed()
+    }
+
+    /// The token has entered and the object was looked at after that: F5 for an operation that
+    /// leaves everything as it is.
+    fn confirm(&mut self, tag: Tag) -> Effect {
+        if tag != Tag::Absent {
+            // It has come into being meanwhile: a real delete after all.
+            self.record_fresh = false;
+            return match self.next_round() {
+                Some(verdict) => self.finish(verdict),
+                None => self.expect(tag),
+            };
+        }
+        let open = self.memory.snapshot.as_ref().is_some_and(|snapshot| {
+            admission::lower_takes_effect(
+                &self.operation,
+                snapshot,
+                &self.memory.settled,
+                &Tag::Absent,
+            )
+        });
+        if open {
+            return self.contended(Contention::LowerOpen);
+        }
+        self.memory.tag = Some(Tag::Absent);
+        self.finish(Verdict::AlreadyAbsent)
+    }
+
+    /// Looks for the outcome of a request that got no answer. Only a DELETE that was exclusive can
+    /// be recognised by the object's absence: nothing else that deletes was admitted meanwhile.
+    fn read_back(&mut self, tag: Tag) -> Effect {
+        let exclusive_delete = self.operation.change == Change::Delete
+            && self.sent.as_ref().is_some_and(|terms| terms.exclusive);
+        if exclusive_delete && tag == Tag::Absent {
+            return self.applied(tag, true);
+        }
+        self.read_backs += 1;
+        if self.read_backs < self.protocol.read_backs_max {
+            return self.pause(After::ReadBack, Contention::LostRaces);
+        }
+        self.finish(Verdict::OutcomeUnknown)
+    }
+
+    fn observe_failed(&mut self, why: Why) -> Effect {
+        match why {
+            // The refusal may have come from the operation's own success (F10).
+            Why::Surprise if self.sent.is_some() => self.finish(Verdict::OutcomeUnknown),
+            Why::Expect | Why::Confirm | Why::Surprise => self.finish(Verdict::Unavailable),
+            Why::ReadBack => {
+                self.read_backs += 1;
+                if self.read_backs < self.protocol.read_backs_max {
+                    return self.pause(After::ReadBack, Contention::LostRaces);
+                }
+                self.finish(Verdict::OutcomeUnknown)
+            }
+        }
+    }
+
+    fn swapped(&mut self, swap: Swap, terms: Option<Terms>, version: RecordVersion) -> Effect {
+        self.memory.swapped(swap.next, version);
+        self.record_fresh = true;
+        // The record's token is now this operation's own: it must not refuse itself when it has to
+        // start over. Another operation with this token has its own entry to pass.
+        self.protocol.compare = Compare::AtLeast;
+        match terms {
+            Some(terms) => self.send(terms),
+            None => self.observe(Why::Confirm),
+        }
+    }
+
+    fn swap_lost(&mut self) -> Effect {
+        self.contended(Contention::LostRaces)
+    }
+
+    /// The intent may be in the record all the same. Its request was never sent, so its outcome is
+    /// known: it is settled (F6), and nothing was changed (F11).
+    fn swap_failed(&mut self, terms: Option<Terms>) -> Effect {
+        if let Some(id) = terms.and_then(|terms| terms.intent) {
+            self.memory.settle(id);
+        }
+        self.memory.forget_record();
+        self.finish(Verdict::Unavailable)
+    }
+
+    /// The store has applied the request. F4 has kept its tag from being one that a lower intent
+    /// expects, if the store left the tag that was foretold; if it did not, that is checked here,
+    /// and the answer is honest.
+    fn applied(&mut self, tag: Tag, recognised: bool) -> Effect {
+        self.settle_sent();
+        let absent_expected = self.lower_takes_effect(&Tag::Absent);
+        let foretold = self.sent.as_ref().is_some_and(|sent| sent.leaves.as_ref() == Some(&tag));
+        if self.protocol.tags == Tags::Repeat && !foretold && self.lower_takes_effect(&tag) {
+            self.memory.forget_object();
+            return self.finish(Verdict::OutcomeUnknown);
+        }
+        self.memory.tag = Some(tag.clone());
+        self.memory.chain = match (&tag, self.protocol.tags) {
+            (Tag::Version(etag), Tags::Unique) => {
+                Some(Chain { token: self.operation.token, tag: etag.clone(), absent_expected })
+            }
+            (Tag::Version(_) | Tag::Absent, Tags::Repeat | Tags::Unique) => None,
+        };
+        self.finish(Verdict::Applied { tag, recognised })
+    }
+
+    fn lower_takes_effect(&self, tag: &Tag) -> bool {
+        self.memory.snapshot.as_ref().is_none_or(|snapshot| {
+            admission::lower_takes_effect(&self.operation, snapshot, &self.memory.settled, tag)
+        })
+    }
+
+    /// F7: the intent stays.
+    fn unknown(&mut self) -> Effect {
+        if !self.protocol.rules.keep_unknown {
+            self.settle_sent();
+        }
+        self.memory.forget_object();
+        self.observe(Why::ReadBack)
+    }
+
+    /// A precondition did not hold: another writer was faster, or it was the operation itself.
+    fn surprised(&mut self) -> Effect {
+        self.memory.forget_object();
+        match self.next_round() {
+            // The last look is for the operation's own stamp all the same.
+            Some(verdict) if self.sent.is_none() => self.finish(verdict),
+            Some(_) | None => {
+                self.tag = None;
+                self.record_fresh = false;
+                self.observe(Why::Surprise)
+            }
+        }
+    }
+
+    /// Counts a lost race; the verdict when there were too many.
+    fn next_round(&mut self) -> Option<Verdict> {
+        self.rounds += 1;
+        (self.rounds > self.protocol.rounds_max)
+            .then_some(Verdict::Contended(Contention::LostRaces))
+    }
+
+    /// Waits, and learns everything anew. A stream goes on expecting the tag that it began with.
+    fn contended(&mut self, why: Contention) -> Effect {
+        let guessed = !self.record_fresh && why != Contention::LostRaces;
+        self.memory.forget_record();
+        self.record_fresh = false;
+        if guessed {
+            // It may be contended by an old record only: ask before waiting.
+            if self.deletes_exclusively() {
+                self.tag = None;
+            }
+            return self.load();
+        }
+        if why == Contention::LostRaces
+            && let Some(verdict) = self.next_round()
+        {
+            return self.finish(verdict);
+        }
+        if self.draft.is_none() {
+            self.tag = None;
+        }
+        self.pause(After::Restart, why)
+    }
+
+    fn settle_sent(&mut self) {
+        if let Some(id) = self.sent.as_ref().and_then(|terms| terms.intent) {
+            self.memory.settle(id);
+        }
+    }
+
+    fn observe(&mut self, why: Why) -> Effect {
+        self.phase = Phase::Observing(why);
+        Effect::Observe
+    }
+
+    fn load(&mut self) -> Effect {
+        self.phase = Phase::Loading;
+        Effect::Load
+    }
+
+    fn swap(&mut self, swap: Swap, terms: Option<Terms>) -> Effect {
+        self.phase = Phase::Swapping(swap.clone(), terms);
+        Effect::Swap(swap)
+    }
+
+    fn send(&mut self, terms: Terms) -> Effect {
+        self.copies += 1;
+        self.memory.chain = None;
+        self.memory.tag = None;
+        self.sent = Some(terms.clone());
+        self.phase = Phase::Sending;
+        Effect::Send(WritePermit::new(terms))
+    }
+
+    fn pause(&mut self, after: After, why: Contention) -> Effect {
+        self.phase = Phase::Pausing(after, why);
+        Effect::Pause
+    }
+
+    fn finish(&mut self, verdict: Verdict) -> Effect {
+        self.phase = Phase::Finished;
+        Effect::Finish(verdict)
+    }
+
+    /// What was remembered is thrown away with the operation that broke; what it registered stays.
+    fn broken(&mut self) -> Effect {
+        self.memory = Memory::default();
+        self.finish(Verdict::Broken)
+    }
+}

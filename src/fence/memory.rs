@@ -1,0 +1,120 @@
+//! What one proxy remembers of a scope between two operations.
+//!
+//! It saves requests and carries settled intents to the next swap. It never admits on its own
+//! (F12): a remembered record refuses, or guesses the next compare-and-swap, which the ledger
+//! then judges; a remembered tag guesses the next precondition, which the store then judges.
+
+use super::{IntentId, Record, RecordVersion, Snapshot, Tag, Token};
+
+/// How many settled intents are carried along at most. What is dropped beyond stays in the record
+/// until it expires (F9), which costs space and is safe.
+const SETTLED_MAX: usize = 256;
+
+/// The run of writes under which the record need not be asked again (unique tags only).
+///
+/// A write under the tag that this proxy's last write with the same token left behind proves by
+/// its own `If-Match` that nothing has happened since.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Chain {
+    pub(super) token: Token,
+    pub(super) tag: String,
+    /// Whether an open intent with a lower token expects `absent`, so that a delete must not
+    /// leave it (F4). It can only become false later, never true: F1 keeps lower tokens out.
+    pub(super) absent_expected: bool,
+}
+
+/// What is remembered of one scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    pub(super) snapshot: Option<Snapshot>,
+    pub(super) tag: Option<Tag>,
+    pub(super) chain: Option<Chain>,
+    pub(super) settled: Vec<IntentId>,
+}
+
+/// A compare-and-swap for the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Swap {
+    /// The version that the record must have.
+    pub base: RecordVersion,
+    /// What it becomes.
+    pub next: Record,
+}
+
+impl Memory {
+    /// The highest token remembered, which may be lower than the record's.
+    #[must_use]
+    pub fn highest(&self) -> Option<Token> {
+        self.snapshot.as_ref().and_then(Snapshot::highest)
+    }
+
+    /// Whether a settled intent waits to be taken out of the record.
+    #[must_use]
+    pub fn owes_withdrawal(&self) -> bool {
+        !self.settled.is_empty()
+    }
+
+    /// The swap that takes the settled intents out of the record, by what is remembered of it.
+    /// `None`: load the record first, or there is nothing to take out.
+    #[must_use]
+    pub fn withdrawal(&self) -> Option<Swap> {
+        let snapshot = self.snapshot.as_ref()?;
+        let record = snapshot.record.as_ref()?;
+        let mut next = record.clone();
+        next.intents.retain(|intent| !self.settled.contains(&intent.id));
+        (next.intents.len() < record.intents.len())
+            .then(|| Swap { base: snapshot.version.clone(), next })
+    }
+
+    /// The ledger answered a load.
+    pub fn loaded(&mut self, snapshot: Snapshot) {
+        self.snapshot = Some(snapshot);
+    }
+
+    /// The record was loaded for another reason; what is remembered already is newer.
+    pub fn offer(&mut self, snapshot: Snapshot) {
+        self.snapshot.get_or_insert(snapshot);
+    }
+
+    /// The ledger took `next`, which is now at `version`. What was settled and is not in it is
+    /// done with: a swap whose answer was lost can no longer land, because its base is gone. What
+    /// was settled while `next` was on its way is still to be withdrawn.
+    pub fn swapped(&mut self, next: Record, version: RecordVersion) {
+        let time = self.snapshot.as_ref().and_then(|snapshot| snapshot.time);
+        self.settled.retain(|id| next.intents.iter().any(|intent| intent.id == *id));
+        self.snapshot = Some(Snapshot { record: Some(next), version, time });
+    }
+
+    /// The remembered record is not the ledger's any more.
+    pub fn forget_record(&mut self) {
+        self.snapshot = None;
+    }
+
+    /// Every settled intent that the loaded record does not hold needs no withdrawal.
+    pub fn withdrawn(&mut self) {
+        self.settled.clear();
+    }
+
+    /// Takes over what another run of the same scope has settled.
+    pub fn absorb(&mut self, other: &Self) {
+        for id in &other.settled {
+            self.settle(*id);
+        }
+    }
+
+    /// The outcome of every copy of the intent's request is known (F6).
+    pub(super) fn settle(&mut self, id: IntentId) {
+        if !self.settled.contains(&id) {
+            if self.settled.len() >= SETTLED_MAX {
+                self.settled.remove(0);
+            }
+            self.settled.push(id);
+        }
+    }
+
+    /// Nothing is known of the object any more.
+    pub(super) fn forget_object(&mut self) {
+        self.tag = None;
+        self.chain = None;
+    }
+}

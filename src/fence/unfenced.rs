@@ -1,0 +1,80 @@
+//! Writes without a token (F13).
+
+use super::permit::UnfencedPermit;
+use super::{Snapshot, Token};
+
+/// What the fence does with a write that carries no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The scope is not fenced: everything passes.
+    Off,
+    /// It passes while no token has been seen in the scope, and is refused from then on.
+    IfFenced,
+    /// It is refused.
+    Require,
+}
+
+/// Why a write without a token is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenRequired {
+    /// The scope's mode says so.
+    ByMode,
+    /// The scope has seen this token.
+    Since(Token),
+}
+
+/// Whether the ledger has to be asked before [`admit_unfenced`] can decide.
+#[must_use]
+pub fn needs_record(mode: Mode) -> bool {
+    mode == Mode::IfFenced
+}
+
+/// Decides on a write that carries no token.
+///
+/// `snapshot` is what the ledger answered *now*; a remembered "there is no record" is no ground
+/// for letting a write pass (F12, F13). It is looked at in mode `if-fenced` only.
+///
+/// # Errors
+///
+/// When the write has to carry a token.
+pub fn admit_unfenced(
+    mode: Mode,
+    snapshot: Option<&Snapshot>,
+) -> Result<UnfencedPermit, TokenRequired> {
+    match (mode, snapshot) {
+        (Mode::Off, _) => Ok(UnfencedPermit::new()),
+        (Mode::Require, _) | (Mode::IfFenced, None) => Err(TokenRequired::ByMode),
+        (Mode::IfFenced, Some(snapshot)) => match snapshot.highest() {
+            None => Ok(UnfencedPermit::new()),
+            Some(highest) => Err(TokenRequired::Since(highest)),
+        },
+    }
+}
+
+/// Lets a bucket be created or deleted. A store deletes a bucket only when it is empty, so no
+/// object changes, and the records of its scopes stay.
+pub fn admit_bucket_operation() -> UnfencedPermit {
+    UnfencedPermit::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Record, RecordVersion};
+    use super::*;
+
+    #[test]
+    fn a_write_without_a_token_passes_only_where_no_token_was_seen() {
+        let none = Snapshot { record: None, version: RecordVersion::Absent, time: None };
+        let token = Token::new(7).unwrap();
+        let some = Snapshot {
+            record: Some(Record { token, intents: Vec::new() }),
+            version: RecordVersion::Tag("v".into()),
+            time: None,
+        };
+        assert!(admit_unfenced(Mode::Off, Some(&some)).is_ok());
+        assert!(admit_unfenced(Mode::IfFenced, Some(&none)).is_ok());
+        assert_eq!(admit_unfenced(Mode::IfFenced, Some(&some)), Err(TokenRequired::Since(token)));
+        assert_eq!(admit_unfenced(Mode::IfFenced, None), Err(TokenRequired::ByMode));
+        assert_eq!(admit_unfenced(Mode::Require, Some(&none)), Err(TokenRequired::ByMode));
+    }
+}

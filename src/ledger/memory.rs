@@ -1,0 +1,54 @@
+//! A ledger in memory: for tests, and for a proxy that stands alone and may forget.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::{Ledger, LedgerUnavailable, Scope, SwapOutcome};
+use crate::clock;
+use crate::fence::{Record, RecordVersion, Snapshot, StoreTime};
+
+/// Records in a map, lost with the process.
+#[derive(Debug, Default)]
+pub struct MemoryLedger {
+    records: Mutex<HashMap<Scope, (Record, u64)>>,
+}
+
+fn version(number: u64) -> RecordVersion {
+    RecordVersion::Tag(number.to_string())
+}
+
+#[async_trait::async_trait]
+impl Ledger for MemoryLedger {
+    async fn load(&self, scope: &Scope) -> Result<Snapshot, LedgerUnavailable> {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = records.get(scope);
+        Ok(Snapshot {
+            record: found.map(|(record, _)| record.clone()),
+            version: found.map_or(RecordVersion::Absent, |(_, number)| version(*number)),
+            time: Some(store_time(clock::now())),
+        })
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        base: &RecordVersion,
+        next: &Record,
+    ) -> Result<SwapOutcome, LedgerUnavailable> {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let (current, number) = records
+            .get(scope)
+            .map_or((RecordVersion::Absent, 0), |(_, number)| (version(*number), *number));
+        if current != *base {
+            return Ok(SwapOutcome::Lost);
+        }
+        records.insert(scope.clone(), (next.clone(), number + 1));
+        Ok(SwapOutcome::Swapped(version(number + 1)))
+    }
+}
+
+/// Whole seconds since the epoch; 0 for a clock before it, which expires nothing.
+pub(super) fn store_time(time: SystemTime) -> StoreTime {
+    StoreTime(time.duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs()))
+}

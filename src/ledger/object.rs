@@ -1,0 +1,241 @@
+//! The ledger in the store itself: a record is an object in the ledger bucket, and conditional
+//! PUT is its compare-and-swap.
+//!
+//! It needs of the store: `If-Match` and `If-None-Match: *` on PUT, atomic, and reads that show
+//! the newest write. The start-up probe checks that before anything depends on it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::primitives::ByteStream;
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::Intercept;
+use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::config_bag::ConfigBag;
+use sha2::{Digest as _, Sha256};
+
+use super::memory::store_time;
+use super::{Ledger, LedgerUnavailable, Scope, SwapOutcome, codec};
+use crate::clock;
+use crate::fence::{Record, RecordVersion, Snapshot, StoreTime};
+use crate::s3::{EtagQuotes, strip_quotes};
+
+/// The largest record that is read. One with every intent it may hold is far smaller.
+const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// How the records are kept.
+#[derive(Clone, Debug)]
+pub struct ObjectLedgerConfig {
+    /// The ledger bucket.
+    pub bucket: String,
+    /// What every record's key begins with.
+    pub prefix: String,
+    /// How the store wants ETags.
+    pub quotes: EtagQuotes,
+}
+
+/// A ledger in a bucket.
+#[derive(Debug)]
+pub struct ObjectLedger {
+    client: Client,
+    config: ObjectLedgerConfig,
+}
+
+/// Why the ledger bucket cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerBucketError {
+    /// It is not there.
+    #[error("the ledger bucket {0:?} does not exist")]
+    Missing(String),
+    /// The store could not be asked, or said no.
+    #[error("the ledger bucket {bucket:?} cannot be used: {reason}")]
+    Unusable {
+        /// Its name.
+        bucket: String,
+        /// What the store said.
+        reason: String,
+    },
+}
+
+impl ObjectLedger {
+    /// A ledger that talks through `client`, which must not retry on its own: a conditional PUT
+    /// that landed and is sent again is refused by its own success.
+    #[must_use]
+    pub fn new(client: Client, config: ObjectLedgerConfig) -> Self {
+        Self { client, config }
+    }
+
+    /// Checks that the ledger bucket is there, and creates it if told to.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be used.
+    pub async fn ensure_bucket(&self, create: bool) -> Result<(), LedgerBucketError> {
+        let bucket = &self.config.bucket;
+        let unusable =
+            |reason: String| LedgerBucketError::Unusable { bucket: bucket.clone(), reason };
+        let error = match self.client.head_bucket().bucket(bucket).send().await {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        if error.raw_response().map(|response| response.status().as_u16()) != Some(404) {
+            return Err(unusable(describe(&error)));
+        }
+        if !create {
+            return Err(LedgerBucketError::Missing(bucket.clone()));
+        }
+        match self.client.create_bucket().bucket(bucket).send().await {
+            Ok(_) => Ok(()),
+            Err(error) if error.code() == Some("BucketAlreadyOwnedByYou") => Ok(()),
+            Err(error) => Err(unusable(describe(&error))),
+        }
+    }
+
+    /// The key of a scope's record. The scope's own key can be as long as S3 allows, so it is
+    /// hashed; the record says in clear which scope it is of.
+    fn object_key(&self, scope: &Scope) -> String {
+        let digest = hex::encode(Sha256::digest(scope.key.as_bytes()));
+        format!("{}scopes/{}/{digest}.json", self.config.prefix, scope.bucket)
+    }
+
+    /// The record, the nonce of its version, and the store's clock.
+    async fn fetch(&self, scope: &Scope) -> Result<(Snapshot, Option<u128>), LedgerUnavailable> {
+        let date = StoreDate::default();
+        let answer = self
+            .client
+            .get_object()
+            .bucket(&self.config.bucket)
+            .key(self.object_key(scope))
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await;
+        let object = match answer {
+            Ok(object) => object,
+            Err(error) if error.code() == Some("NoSuchKey") => {
+                let version = RecordVersion::Absent;
+                return Ok((Snapshot { record: None, version, time: date.get() }, None));
+            }
+            Err(error) => return Err(LedgerUnavailable(describe(&error))),
+        };
+        let unavailable = |reason: &str| LedgerUnavailable(format!("{scope}: {reason}"));
+        if object.content_length().is_some_and(|length| length > RECORD_BYTES_MAX as i64) {
+            return Err(unavailable("its record is too large to be one"));
+        }
+        let etag = strip_quotes(object.e_tag().unwrap_or_default()).to_owned();
+        if etag.is_empty() {
+            return Err(unavailable("its record was answered without an ETag"));
+        }
+        let bytes = object.body.collect().await.map_err(|error| unavailable(&error.to_string()))?;
+        let (record, nonce) = codec::decode(scope, &bytes.into_bytes())
+            .map_err(|error| unavailable(&error.to_string()))?;
+        let version = RecordVersion::Tag(etag);
+        Ok((Snapshot { record: Some(record), version, time: date.get() }, Some(nonce)))
+    }
+
+    /// Finds out what became of a swap whose answer said nothing.
+    async fn resolve(
+        &self,
+        scope: &Scope,
+        base: &RecordVersion,
+        nonce: u128,
+        reason: String,
+    ) -> Result<SwapOutcome, LedgerUnavailable> {
+        let (found, found_nonce) = self.fetch(scope).await?;
+        if found_nonce == Some(nonce) {
+            return Ok(SwapOutcome::Swapped(found.version));
+        }
+        if found.version == *base {
+            // It may still be on its way.
+            return Err(LedgerUnavailable(reason));
+        }
+        // Its base is gone, and versions never come back.
+        Ok(SwapOutcome::Lost)
+    }
+}
+
+#[async_trait::async_trait]
+impl Ledger for ObjectLedger {
+    async fn load(&self, scope: &Scope) -> Result<Snapshot, LedgerUnavailable> {
+        self.fetch(scope).await.map(|(snapshot, _)| snapshot)
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        base: &RecordVersion,
+        next: &Record,
+    ) -> Result<SwapOutcome, LedgerUnavailable> {
+        let nonce = clock::random_u128();
+        let request = self
+            .client
+            .put_object()
+            .bucket(&self.config.bucket)
+            .key(self.object_key(scope))
+            .content_type("application/json")
+            .body(ByteStream::from(codec::encode(scope, next, nonce)));
+        let request = match base {
+            RecordVersion::Absent => request.if_none_match("*"),
+            RecordVersion::Tag(etag) => request.if_match(self.config.quotes.write(etag)),
+        };
+        let error = match request.send().await {
+            Ok(answer) => match answer.e_tag().map(strip_quotes) {
+                Some(etag) if !etag.is_empty() => {
+                    return Ok(SwapOutcome::Swapped(RecordVersion::Tag(etag.to_owned())));
+                }
+                Some(_) | None => {
+                    let reason = "the store answered a PUT without an ETag".to_owned();
+                    return self.resolve(scope, base, nonce, reason).await;
+                }
+            },
+            Err(error) => error,
+        };
+        match (error.raw_response().map(|response| response.status().as_u16()), error.code()) {
+            // 412: the record has another version. 409: it is being changed by another writer.
+            // 404: AWS's answer to If-Match on a key that is not there.
+            (Some(412), _)
+            | (Some(409), Some("ConditionalRequestConflict"))
+            | (Some(404), Some("NoSuchKey")) => Ok(SwapOutcome::Lost),
+            (Some(400..=499), _) => Err(LedgerUnavailable(describe(&error))),
+            // No answer, or one that says nothing: a store may well answer 500 to the losers of a
+            // race (Ceph does).
+            (_, _) => self.resolve(scope, base, nonce, describe(&error)).await,
+        }
+    }
+}
+
+/// Reads the store's clock off its answers (F9).
+#[derive(Clone, Debug, Default)]
+struct StoreDate(Arc<Mutex<Option<StoreTime>>>);
+
+impl StoreDate {
+    fn get(&self) -> Option<StoreTime> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Intercept for StoreDate {
+    fn name(&self) -> &'static str {
+        "StoreDate"
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let date = context.response().headers().get("date");
+        let time = date.and_then(|date| httpdate::parse_http_date(date).ok()).map(store_time);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        Ok(())
+    }
+}
+
+/// The whole chain of causes on one line.
+fn describe<E: std::error::Error + 'static>(error: &SdkError<E, HttpResponse>) -> String {
+    DisplayErrorContext(error).to_string()
+}

@@ -1,0 +1,99 @@
+//! Request bodies: held in memory when they are small, streamed when they are not.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::HeaderName;
+use http_body_util::BodyExt as _;
+use sha2::{Digest as _, Sha256};
+
+use super::{Understood, respond};
+use crate::auth::{BodyChecks, BodyError, ChecksumHeaders, Payload, PayloadHash, VerifiedBody};
+use crate::listener::RequestBody;
+use crate::s3::{Operation, S3Error};
+use crate::upstream::{OutBody, PutBody, full};
+
+/// A body, ready for the store.
+pub(super) enum Prepared {
+    /// All of it, verified.
+    Buffered(PutBody),
+    /// Its length and what can be said of it beforehand. It is verified while it passes.
+    Streamed(Box<VerifiedBody<RequestBody>>, u64, PayloadHash),
+}
+
+const SDK_CHECKSUM_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
+
+/// Reads what the head of a request promises of its body. Nothing of the body is touched.
+pub(super) fn wrap(
+    request: &Understood,
+    body: RequestBody,
+) -> Result<VerifiedBody<RequestBody>, S3Error> {
+    // There the header is the checksum of the whole object, and the body a list of parts.
+    let checksums = if request.operation == Operation::CompleteMultipartUpload {
+        ChecksumHeaders::OfObject
+    } else {
+        ChecksumHeaders::OfBody
+    };
+    let checks = BodyChecks::new(&request.parts, request.verified.payload.clone(), checksums)
+        .map_err(respond::unauthenticated)?;
+    Ok(VerifiedBody::new(body, checks))
+}
+
+/// Takes a body in, or gets ready to stream it; `headers` (those for the store) are made to say
+/// what is true of it.
+pub(super) async fn prepare(
+    request: &Understood,
+    body: VerifiedBody<RequestBody>,
+    headers: &mut HeaderMap,
+    buffer_bytes_max: usize,
+    time_max: Duration,
+) -> Result<Prepared, S3Error> {
+    if let Some(length) = body.decoded_length().filter(|length| *length > buffer_bytes_max as u64) {
+        let says_checksum = headers.keys().any(|name| name.as_str().starts_with("x-amz-checksum-"));
+        if !says_checksum {
+            // Its trailer is verified here and not passed on, so that the header would promise
+            // the store a checksum that does not come.
+            headers.remove(SDK_CHECKSUM_ALGORITHM);
+        }
+        let payload = match request.verified.payload {
+            Payload::Sha256(hash) => PayloadHash::Sha256(hash),
+            Payload::Unsigned | Payload::Chunked { .. } => PayloadHash::Unsigned,
+        };
+        return Ok(Prepared::Streamed(Box::new(body), length, payload));
+    }
+    let buffered = tokio::time::timeout(time_max, body.buffer(buffer_bytes_max))
+        .await
+        .map_err(|_| respond::body_timeout(time_max))?
+        .map_err(|error| {
+            // Only a body of unknown length is found to be too large while it is read.
+            if matches!(error, BodyError::TooLargeToBuffer { .. }) {
+                respond::missing_length()
+            } else {
+                respond::invalid_body(&error)
+            }
+        })?;
+    for (name, value) in buffered.checksums {
+        headers.insert(name, value);
+    }
+    let sha256 = Sha256::digest(&buffered.data).into();
+    Ok(Prepared::Buffered(PutBody { data: buffered.data, sha256 }))
+}
+
+impl Prepared {
+    /// As a body of a request that is sent once.
+    pub(super) fn into_out_body(self) -> (OutBody, u64, PayloadHash) {
+        match self {
+            Self::Buffered(body) if body.data.is_empty() => {
+                (full(Bytes::new()), 0, PayloadHash::Empty)
+            }
+            Self::Buffered(body) => {
+                let length = body.data.len() as u64;
+                (full(body.data), length, PayloadHash::Sha256(body.sha256))
+            }
+            Self::Streamed(body, length, payload) => {
+                (body.map_err(Into::into).boxed_unsync(), length, payload)
+            }
+        }
+    }
+}

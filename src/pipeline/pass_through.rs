@@ -1,0 +1,88 @@
+//! Requests that no fence guards: reads, and writes in scopes that are not fenced.
+//!
+//! Status, headers and body go through as the store sent them; nothing is added but a request id.
+
+use http::{Method, Response, header};
+use http_body_util::BodyExt as _;
+
+use super::{Proxy, ResponseBody, Understood, body, respond};
+use crate::clock;
+use crate::fence::UnfencedPermit;
+use crate::listener::RequestBody;
+use crate::s3::S3Error;
+use crate::upstream::{IdleLimit, SendError, for_store, remove_hop_by_hop, set_length};
+
+impl Proxy {
+    /// Passes a request that changes nothing.
+    pub(super) async fn read(
+        &self,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        self.forward(None, request, body).await
+    }
+
+    /// Passes a request that may change something no fence guards.
+    pub(super) async fn pass(
+        &self,
+        permit: UnfencedPermit,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        self.forward(Some(permit), request, body).await
+    }
+
+    async fn forward(
+        &self,
+        permit: Option<UnfencedPermit>,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let inner = &self.0;
+        let (buffer_max, time_max) =
+            (inner.settings.body_buffer_bytes_max, inner.settings.request_body_max);
+        let body = body::wrap(&request, body)?;
+        let outcome = body.outcome();
+        let mut headers = for_store(request.parts.headers.clone());
+        let prepared = body::prepare(&request, body, &mut headers, buffer_max, time_max).await?;
+        let (body, length, payload) = prepared.into_out_body();
+        let method = request.parts.method.clone();
+        let has_length = request.parts.headers.contains_key(header::CONTENT_LENGTH);
+        if length > 0 || has_length || method == Method::PUT || method == Method::POST {
+            set_length(&mut headers, length);
+        }
+        let started = clock::monotonic();
+        let sent = match permit {
+            None => inner.upstream.send_read(method, &request.route, headers, body, payload).await,
+            Some(permit) => {
+                let route = &request.route;
+                inner.upstream.send_unfenced(permit, method, route, headers, body, payload).await
+            }
+        };
+        let took = clock::monotonic().duration_since(started);
+        inner.metrics.upstream(request.operation.name(), took);
+        match sent {
+            Ok(response) => Ok(as_the_store_sent_it(response)),
+            Err(error) => {
+                if let Some(Err(wrong)) = outcome.get() {
+                    return Err(respond::invalid_body(wrong));
+                }
+                tracing::warn!(
+                    request_id = %request.id, operation = request.operation.name(), %error,
+                    "the store did not answer"
+                );
+                Err(match error {
+                    SendError::Unsent(_) => respond::store_unreachable(),
+                    SendError::Lost(_) => respond::store_silent(),
+                })
+            }
+        }
+    }
+}
+
+fn as_the_store_sent_it(response: Response<IdleLimit>) -> Response<ResponseBody> {
+    let (mut parts, body) = response.into_parts();
+    remove_hop_by_hop(&mut parts.headers);
+    parts.extensions.clear();
+    Response::from_parts(parts, body.boxed_unsync())
+}

@@ -1,0 +1,63 @@
+//! Taking settled intents out of the record (F6).
+//!
+//! It is done a little later, so that the next write's swap can carry it along, and at the latest
+//! when the proxy stops. If it is not done at all the intent stays until it expires (F9).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Proxy;
+use super::scopes::Slot;
+use crate::ledger::{Scope, SwapOutcome};
+
+/// How often one withdrawal begins anew when others change the record at the same time.
+const ROUNDS_MAX: u32 = 4;
+
+impl Proxy {
+    /// Sees to it that the scope's settled intents are withdrawn soon.
+    pub(super) fn settle_later(&self, scope: &Scope, slot: &Arc<Slot>) {
+        if slot.settling.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (proxy, scope, slot) = (self.clone(), scope.clone(), Arc::clone(slot));
+        tokio::spawn(async move {
+            tokio::time::sleep(proxy.0.settings.settle_delay).await;
+            slot.settling.store(false, Ordering::Release);
+            proxy.withdraw(&scope, &slot).await;
+        });
+    }
+
+    /// Withdraws everything that is settled. For the end of the process.
+    pub async fn settle_all(&self) {
+        for (scope, slot) in self.0.scopes.all() {
+            self.withdraw(&scope, &slot).await;
+        }
+    }
+
+    async fn withdraw(&self, scope: &Scope, slot: &Slot) {
+        let mut memory = slot.memory.lock().await;
+        for _ in 0..ROUNDS_MAX {
+            if !memory.owes_withdrawal() {
+                return;
+            }
+            let Some(swap) = memory.withdrawal() else {
+                match self.load(scope).await {
+                    Ok(snapshot) => memory.loaded(snapshot),
+                    Err(_) => return,
+                }
+                if memory.withdrawal().is_none() {
+                    memory.withdrawn();
+                }
+                continue;
+            };
+            match self.swap(scope, &swap).await {
+                Ok(SwapOutcome::Swapped(version)) => memory.swapped(swap.next, version),
+                Ok(SwapOutcome::Lost) => memory.forget_record(),
+                Err(_) => {
+                    memory.forget_record();
+                    return;
+                }
+            }
+        }
+    }
+}

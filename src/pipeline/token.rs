@@ -1,0 +1,187 @@
+//! Where in a request the token rides.
+//!
+//! Two carriers: the header `X-Fence-Token`, and the session token `fence:<n>`, which every S3
+//! client can send without code (`AWS_SESSION_TOKEN=fence:42`) and always signs. A presigned URL
+//! carries them as the query parameters `X-Fence-Token` and `X-Amz-Security-Token`.
+
+use http::request::Parts;
+
+use crate::auth::{Form, Verified};
+use crate::fence::{Token, TokenError};
+use crate::s3::{Query, percent_decode};
+use crate::upstream::FENCE_TOKEN;
+
+/// What the session token begins with when it carries a fencing token.
+const SESSION_PREFIX: &str = "fence:";
+
+/// Whether the header that carries a token has to be signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenSignature {
+    /// It has to be, so that nobody on the way can change it.
+    Signed,
+    /// It need not be: for clients that can only add headers after signing (rclone, mc).
+    Any,
+}
+
+/// Why a request's token is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenProblem {
+    /// It is not a token.
+    Invalid {
+        /// What was given.
+        given: String,
+        /// What is wrong with it.
+        error: TokenError,
+    },
+    /// It is given twice in one carrier.
+    Repeated,
+    /// Two carriers carry different tokens.
+    Conflicting(Token, Token),
+    /// The header is not covered by the signature.
+    Unsigned,
+    /// The session token is a real one, which the proxy knows nothing of.
+    ForeignSessionToken,
+}
+
+/// Finds the token of a request, `None` if it has none.
+///
+/// # Errors
+///
+/// [`TokenProblem`].
+pub fn find(
+    parts: &Parts,
+    verified: &Verified,
+    signature: TokenSignature,
+) -> Result<Option<Token>, TokenProblem> {
+    let carried =
+        [from_header(parts, verified, signature)?, from_query(parts)?, from_session(verified)?];
+    let mut found: Option<Token> = None;
+    for token in carried.into_iter().flatten() {
+        match found {
+            Some(other) if other != token => return Err(TokenProblem::Conflicting(other, token)),
+            Some(_) | None => found = Some(token),
+        }
+    }
+    Ok(found)
+}
+
+fn from_header(
+    parts: &Parts,
+    verified: &Verified,
+    signature: TokenSignature,
+) -> Result<Option<Token>, TokenProblem> {
+    let mut values = parts.headers.get_all(&FENCE_TOKEN).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(TokenProblem::Repeated);
+    }
+    let signed = match verified.form {
+        Form::Header | Form::Query => verified.signed_headers.contains(&FENCE_TOKEN),
+        Form::None => true,
+    };
+    if !signed && signature == TokenSignature::Signed {
+        return Err(TokenProblem::Unsigned);
+    }
+    parse(&String::from_utf8_lossy(value.as_bytes())).map(Some)
+}
+
+fn from_query(parts: &Parts) -> Result<Option<Token>, TokenProblem> {
+    let mut values = Query::of(&parts.uri).pairs().filter(|(name, _)| is_token_parameter(name));
+    let Some((_, value)) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(TokenProblem::Repeated);
+    }
+    parse(&String::from_utf8_lossy(&percent_decode(value.as_bytes()))).map(Some)
+}
+
+fn from_session(verified: &Verified) -> Result<Option<Token>, TokenProblem> {
+    let Some(session) = &verified.session_token else { return Ok(None) };
+    match session.as_str().strip_prefix(SESSION_PREFIX) {
+        Some(token) => parse(token).map(Some),
+        // Where nothing is verified, whatever credentials the client has are not looked at.
+        None if verified.form == Form::None => Ok(None),
+        None => Err(TokenProblem::ForeignSessionToken),
+    }
+}
+
+/// Whether a decoded query parameter's name is the token's.
+fn is_token_parameter(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(FENCE_TOKEN.as_str().as_bytes())
+}
+
+/// A raw query without the token.
+#[must_use]
+pub fn strip_from_query(query: &str) -> Option<String> {
+    let is_token = |pair: &&str| {
+        let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
+        is_token_parameter(&percent_decode(name.as_bytes()))
+    };
+    let kept: Vec<&str> = query.split('&').filter(|pair| !is_token(pair)).collect();
+    (!kept.is_empty()).then(|| kept.join("&"))
+}
+
+/// What of an invalid token is repeated in the answer.
+const GIVEN_CHARS_MAX: usize = 32;
+
+fn parse(text: &str) -> Result<Token, TokenProblem> {
+    text.parse().map_err(|error| TokenProblem::Invalid {
+        given: text.chars().take(GIVEN_CHARS_MAX).collect(),
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn find_in(headers: &[(&str, &str)], uri: &str) -> Result<Option<Token>, TokenProblem> {
+        let mut request = Request::builder().uri(uri).header("host", "h");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let verified = Verified::unauthenticated(&parts).unwrap();
+        find(&parts, &verified, TokenSignature::Signed)
+    }
+
+    fn token(value: u64) -> Option<Token> {
+        Some(Token::new(value).unwrap())
+    }
+
+    #[test]
+    fn every_carrier_is_read() {
+        assert_eq!(find_in(&[], "/b/k"), Ok(None));
+        assert_eq!(find_in(&[("x-fence-token", "0042")], "/b/k"), Ok(token(42)));
+        assert_eq!(find_in(&[("x-amz-security-token", "fence:42")], "/b/k"), Ok(token(42)));
+        assert_eq!(find_in(&[], "/b/k?x=1&X-Fence-Token=42"), Ok(token(42)));
+        assert_eq!(find_in(&[("x-amz-security-token", "FwoGZX")], "/b/k"), Ok(None));
+        let both = [("x-fence-token", "7"), ("x-amz-security-token", "fence:07")];
+        assert_eq!(find_in(&both, "/b/k"), Ok(token(7)), "the same token twice is one token");
+    }
+
+    #[test]
+    fn what_is_not_one_token_is_an_error() {
+        let invalid = |result| matches!(result, Err(TokenProblem::Invalid { .. }));
+        assert!(invalid(find_in(&[("x-fence-token", "")], "/b/k")));
+        assert!(invalid(find_in(&[("x-fence-token", "7, 8")], "/b/k")));
+        assert!(invalid(find_in(&[("x-amz-security-token", "fence:")], "/b/k")));
+        assert!(invalid(find_in(&[("x-amz-security-token", "fence: 7")], "/b/k")));
+        assert!(invalid(find_in(&[], "/b/k?x-fence-token")));
+        let twice = [("x-fence-token", "7"), ("x-fence-token", "7")];
+        assert_eq!(find_in(&twice, "/b/k"), Err(TokenProblem::Repeated));
+        let two = [("x-fence-token", "7"), ("x-amz-security-token", "fence:8")];
+        assert_eq!(
+            find_in(&two, "/b/k"),
+            Err(TokenProblem::Conflicting(Token::new(7).unwrap(), Token::new(8).unwrap()))
+        );
+    }
+
+    #[test]
+    fn the_token_leaves_the_query_and_nothing_else_does() {
+        assert_eq!(strip_from_query("a=%2F&x-fence-token=7&b"), Some("a=%2F&b".into()));
+        assert_eq!(strip_from_query("X-Fence-Token=7"), None);
+        assert_eq!(strip_from_query("a+b=1"), Some("a+b=1".into()));
+    }
+}

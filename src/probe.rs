@@ -1,0 +1,334 @@
+//! Whether the store enforces what the fence rests on, found out by trying (F11).
+//!
+//! Many stores accept a conditional header and ignore it, or look at it before they take the write
+//! and not when they make it. So each operation is tried with a condition that must fail as well
+//! as with one that holds, and with a body that another write overtakes half-way. Everything
+//! happens in the ledger bucket under a scratch prefix; no data bucket is touched.
+//!
+//! It does *not* race many writers against each other, and does not find out whether a data
+//! bucket's tags repeat: that is a setting.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::primitives::ByteStream;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use bytes::Bytes;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use tokio::sync::oneshot;
+
+use crate::clock;
+use crate::config::{self, BackendConfig};
+use crate::fence::Enforcement;
+use crate::s3::{EtagQuotes, strip_quotes};
+
+/// How long the probe may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How long the first half of an overtaken body is given to arrive.
+const HALF_BODY_PAUSE: Duration = Duration::from_millis(150);
+
+/// An ETag that no object has.
+const FOREIGN_ETAG: &str = "00000000000000000000000000000000";
+
+/// What was found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Findings {
+    /// How the store wants ETags in `If-Match`.
+    pub etag_quotes: EtagQuotes,
+    /// Whether DELETE honours `If-Match`.
+    pub delete: Enforcement,
+}
+
+impl Findings {
+    /// For people: `/readyz` and the log.
+    #[must_use]
+    pub fn named(&self) -> BTreeMap<String, String> {
+        let quotes = match self.etag_quotes {
+            EtagQuotes::Quoted => "quoted",
+            EtagQuotes::Bare => "bare",
+        };
+        let delete = match self.delete {
+            Enforcement::Conditional => "conditional",
+            Enforcement::Exclusive => "exclusive",
+        };
+        [("put", "conditional"), ("delete", delete), ("etags", quotes)]
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+}
+
+/// Why the store cannot be fenced on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// It does not do what the fence needs.
+    #[error("this store cannot be fenced on: {operation} {failure}")]
+    Unsound {
+        /// The operation that failed.
+        operation: &'static str,
+        /// What it did.
+        failure: &'static str,
+    },
+    /// It could not be tried.
+    #[error("the store could not be probed: {operation}: {reason}")]
+    Failed {
+        /// The operation that failed.
+        operation: &'static str,
+        /// What the store said.
+        reason: String,
+    },
+    /// A setting says otherwise.
+    #[error("{setting} is set, but the probe found that {found}")]
+    Contradicted {
+        /// The setting.
+        setting: &'static str,
+        /// What was found.
+        found: &'static str,
+    },
+    /// It took too long.
+    #[error("the store could not be probed within {} seconds", TIME_MAX.as_secs())]
+    TimedOut,
+}
+
+/// What a conditional request came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tried {
+    Done(Option<String>),
+    Refused,
+}
+
+struct Scratch<'a> {
+    client: &'a Client,
+    bucket: &'a str,
+    prefix: String,
+}
+
+/// Tries the store.
+///
+/// # Errors
+///
+/// [`ProbeError`].
+pub async fn run(
+    client: &Client,
+    bucket: &str,
+    prefix: &str,
+    backend: &BackendConfig,
+) -> Result<Findings, ProbeError> {
+    let prefix = format!("{prefix}probe/{:032x}/", clock::random_u128());
+    let scratch = Scratch { client, bucket, prefix };
+    let findings = tokio::time::timeout(TIME_MAX, scratch.try_all(backend))
+        .await
+        .unwrap_or(Err(ProbeError::TimedOut));
+    scratch.clean_up().await;
+    findings
+}
+
+const CREATE: &str = "PutObject with If-None-Match: *";
+const SWAP: &str = "PutObject with If-Match";
+const DELETE: &str = "DeleteObject with If-Match";
+
+fn unsound(operation: &'static str, failure: &'static str) -> ProbeError {
+    ProbeError::Unsound { operation, failure }
+}
+
+impl Scratch<'_> {
+    async fn try_all(&self, backend: &BackendConfig) -> Result<Findings, ProbeError> {
+        let Tried::Done(Some(first)) = self.create("a", "1").await? else {
+            return Err(unsound(CREATE, "was refused on a free key, or answered without an ETag"));
+        };
+        if self.create("a", "2").await? != Tried::Refused {
+            return Err(unsound(CREATE, "overwrote an object: the store ignores the condition"));
+        }
+        for quotes in [EtagQuotes::Quoted, EtagQuotes::Bare] {
+            if self.swap("a", FOREIGN_ETAG, quotes, "3").await? != Tried::Refused {
+                let failure = "overwrote an object that has another ETag: the store ignores the \
+                               condition";
+                return Err(unsound(SWAP, failure));
+            }
+        }
+        let etag_quotes = self.learn_quotes("a", &first, backend.etag_quotes).await?;
+        self.overtake_swap(etag_quotes).await?;
+        self.overtake_create().await?;
+        let delete = self.learn_delete(etag_quotes, backend.conditional_delete).await?;
+        Ok(Findings { etag_quotes, delete })
+    }
+
+    async fn learn_quotes(
+        &self,
+        key: &str,
+        etag: &str,
+        setting: config::EtagQuotes,
+    ) -> Result<EtagQuotes, ProbeError> {
+        let candidates: &[EtagQuotes] = match setting {
+            config::EtagQuotes::Auto => &[EtagQuotes::Quoted, EtagQuotes::Bare],
+            config::EtagQuotes::Quoted => &[EtagQuotes::Quoted],
+            config::EtagQuotes::Bare => &[EtagQuotes::Bare],
+        };
+        for quotes in candidates {
+            if let Tried::Done(_) = self.swap(key, etag, *quotes, "4").await? {
+                return Ok(*quotes);
+            }
+        }
+        Err(unsound(SWAP, "was refused with the object's own ETag"))
+    }
+
+    /// A body that another write overtakes half-way must not replace what that one wrote.
+    async fn overtake_swap(&self, quotes: EtagQuotes) -> Result<(), ProbeError> {
+        let Tried::Done(Some(etag)) = self.create("b", "1").await? else {
+            return Err(unsound(CREATE, "was refused on a free key, or answered without an ETag"));
+        };
+        let (body, rest) = half_body();
+        let slow = self.client.put_object().bucket(self.bucket).key(self.key("b"));
+        let slow = slow.if_match(quotes.write(&etag)).content_length(2).body(body);
+        let slow = tokio::spawn(slow.send());
+        tokio::time::sleep(HALF_BODY_PAUSE).await;
+        let overtaking = self.swap("b", &etag, quotes, "overtaking").await?;
+        // If the slow request has ended already there is nobody to take the rest.
+        let _ = rest.send(());
+        let slow = slow.await.map_err(|error| failed(SWAP, error.to_string()))?;
+        let slow = tried(SWAP, slow.map(|answer| answer.e_tag))?;
+        if matches!(overtaking, Tried::Done(_)) && matches!(slow, Tried::Done(_)) {
+            let failure = "let a request overwrite what another one had written while its body \
+                           was on the way: the store checks the condition too early";
+            return Err(unsound(SWAP, failure));
+        }
+        Ok(())
+    }
+
+    async fn overtake_create(&self) -> Result<(), ProbeError> {
+        let (body, rest) = half_body();
+        let slow = self.client.put_object().bucket(self.bucket).key(self.key("c"));
+        let slow = tokio::spawn(slow.if_none_match("*").content_length(2).body(body).send());
+        tokio::time::sleep(HALF_BODY_PAUSE).await;
+        let overtaking = self.create("c", "overtaking").await?;
+        let _ = rest.send(());
+        let slow = slow.await.map_err(|error| failed(CREATE, error.to_string()))?;
+        let slow = tried(CREATE, slow.map(|answer| answer.e_tag))?;
+        if matches!(overtaking, Tried::Done(_)) && matches!(slow, Tried::Done(_)) {
+            let failure = "let a request overwrite what another one had created while its body \
+                           was on the way: the store checks the condition too early";
+            return Err(unsound(CREATE, failure));
+        }
+        Ok(())
+    }
+
+    /// A store that ignores the condition of DELETE can be fenced all the same, exclusively (F8).
+    async fn learn_delete(
+        &self,
+        quotes: EtagQuotes,
+        setting: config::ConditionalDelete,
+    ) -> Result<Enforcement, ProbeError> {
+        if setting == config::ConditionalDelete::Exclusive {
+            return Ok(Enforcement::Exclusive);
+        }
+        let Tried::Done(Some(etag)) = self.create("d", "1").await? else {
+            return Err(unsound(CREATE, "was refused on a free key, or answered without an ETag"));
+        };
+        let refuses_wrong = self.delete("d", FOREIGN_ETAG, quotes).await? == Some(Tried::Refused);
+        let sound =
+            refuses_wrong && matches!(self.delete("d", &etag, quotes).await?, Some(Tried::Done(_)));
+        match (sound, setting) {
+            (true, _) => Ok(Enforcement::Conditional),
+            (false, config::ConditionalDelete::Conditional) => Err(ProbeError::Contradicted {
+                setting: "backend.conditional_delete = \"conditional\"",
+                found: "the store's DELETE does not honour If-Match",
+            }),
+            (false, config::ConditionalDelete::Auto | config::ConditionalDelete::Exclusive) => {
+                Ok(Enforcement::Exclusive)
+            }
+        }
+    }
+
+    async fn create(&self, key: &str, body: &'static str) -> Result<Tried, ProbeError> {
+        let request = self.client.put_object().bucket(self.bucket).key(self.key(key));
+        let request = request.if_none_match("*").body(ByteStream::from_static(body.as_bytes()));
+        tried(CREATE, request.send().await.map(|answer| answer.e_tag))
+    }
+
+    async fn swap(
+        &self,
+        key: &str,
+        etag: &str,
+        quotes: EtagQuotes,
+        body: &'static str,
+    ) -> Result<Tried, ProbeError> {
+        let request = self.client.put_object().bucket(self.bucket).key(self.key(key));
+        let request = request.if_match(quotes.write(etag));
+        let request = request.body(ByteStream::from_static(body.as_bytes()));
+        tried(SWAP, request.send().await.map(|answer| answer.e_tag))
+    }
+
+    /// `None`: the store does not know conditions on DELETE.
+    async fn delete(
+        &self,
+        key: &str,
+        etag: &str,
+        quotes: EtagQuotes,
+    ) -> Result<Option<Tried>, ProbeError> {
+        let request = self.client.delete_object().bucket(self.bucket).key(self.key(key));
+        match request.if_match(quotes.write(etag)).send().await {
+            Ok(_) => Ok(Some(Tried::Done(None))),
+            Err(error) if status(&error) == Some(501) => Ok(None),
+            Err(error) => tried(DELETE, Err(error)).map(Some),
+        }
+    }
+
+    async fn clean_up(&self) {
+        for key in ["a", "b", "c", "d"] {
+            let request = self.client.delete_object().bucket(self.bucket).key(self.key(key));
+            if let Err(error) = request.send().await {
+                let error = DisplayErrorContext(error).to_string();
+                tracing::warn!(key = self.key(key), error, "a probe's object was left behind");
+            }
+        }
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+fn failed(operation: &'static str, reason: String) -> ProbeError {
+    ProbeError::Failed { operation, reason }
+}
+
+fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
+    error.raw_response().map(|response| response.status().as_u16())
+}
+
+/// What the answer to a conditional request says: done, or refused because of its condition.
+fn tried<E>(
+    operation: &'static str,
+    answer: Result<Option<String>, SdkError<E, HttpResponse>>,
+) -> Result<Tried, ProbeError>
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    match answer {
+        Ok(etag) => Ok(Tried::Done(etag.map(|etag| strip_quotes(&etag).to_owned()))),
+        Err(error) => match (status(&error), error.code()) {
+            (Some(412 | 409), _) | (Some(404), Some("NoSuchKey")) => Ok(Tried::Refused),
+            (_, _) => Err(failed(operation, DisplayErrorContext(error).to_string())),
+        },
+    }
+}
+
+/// A body of two bytes, the second of which comes when it is told to.
+fn half_body() -> (ByteStream, oneshot::Sender<()>) {
+    let (rest, wait) = oneshot::channel();
+    let frame = |byte: &'static [u8]| {
+        Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from_static(byte)))
+    };
+    let second = async move {
+        // A sender that is gone is as good as one that has sent.
+        let _ = wait.await;
+        frame(b"2")
+    };
+    let first = futures_util::stream::iter([frame(b"1")]);
+    let frames = futures_util::StreamExt::chain(first, futures_util::stream::once(second));
+    (ByteStream::from_body_1_x(StreamBody::new(frames)), rest)
+}

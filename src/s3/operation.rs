@@ -1,0 +1,325 @@
+//! Which S3 operation a request is, and what it can change.
+//!
+//! Recognised by method, path shape, sub-resource query and headers; never by `x-id`, which is
+//! only advice. What is not recognised counts as something that may change everything, so that no
+//! gate stays open for an operation this table has not heard of.
+
+use http::{HeaderMap, Method};
+
+use super::{Query, Target};
+
+/// An S3 operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are those of the S3 API reference")]
+pub enum Operation {
+    GetObject,
+    HeadObject,
+    ListObjects,
+    ListObjectsV2,
+    ListBuckets,
+    HeadBucket,
+    GetBucketLocation,
+    /// Any other GET or HEAD: object and bucket sub-resources.
+    ReadSubresource,
+    /// `POST {key}?select`, which only reads.
+    SelectObjectContent,
+    PutObject,
+    DeleteObject,
+    CreateBucket,
+    DeleteBucket,
+    AppendObject,
+    CopyObject,
+    RenameObject,
+    CreateMultipartUpload,
+    UploadPart,
+    UploadPartCopy,
+    CompleteMultipartUpload,
+    AbortMultipartUpload,
+    DeleteObjectVersion,
+    DeleteObjects,
+    PostObject,
+    /// A write to a sub-resource of an object: tagging, ACL, retention, legal hold, …
+    WriteObjectSubresource,
+    /// A write to a sub-resource of a bucket: lifecycle, policy, versioning, …
+    WriteBucketSubresource,
+    /// Anything else.
+    Unknown,
+}
+
+/// What an operation can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Footprint {
+    /// Nothing.
+    Reads,
+    /// The one object that the path names; fenced.
+    WritesObject,
+    /// The bucket itself, which must be empty to be deleted; no object changes.
+    WritesBucket,
+    /// Something that this version does not fence.
+    Unfenceable,
+}
+
+/// Query parameters that do not change which operation a request is: the signature's, the SDKs'
+/// advice, and `x-amz-*` headers that ride in a presigned query.
+fn is_neutral(name: &[u8]) -> bool {
+    name == b"x-id" || name.get(..6).is_some_and(|head| head.eq_ignore_ascii_case(b"x-amz-"))
+}
+
+impl Operation {
+    /// Recognises a request.
+    #[must_use]
+    pub fn of(method: &Method, target: &Target, query: Query<'_>, headers: &HeaderMap) -> Self {
+        match target {
+            Target::Service => Self::of_service(method, query),
+            Target::Bucket(_) => Self::of_bucket(method, query),
+            Target::Object(..) => Self::of_object(method, query, headers),
+        }
+    }
+
+    fn of_service(method: &Method, query: Query<'_>) -> Self {
+        if !is_read(method) {
+            return Self::Unknown;
+        }
+        let listing = query.pairs().all(|(name, _)| {
+            is_neutral(&name)
+                || matches!(
+                    name.as_slice(),
+                    b"prefix" | b"max-buckets" | b"continuation-token" | b"bucket-region"
+                )
+        });
+        if listing { Self::ListBuckets } else { Self::ReadSubresource }
+    }
+
+    fn of_bucket(method: &Method, query: Query<'_>) -> Self {
+        let plain = query.pairs().all(|(name, _)| is_neutral(&name));
+        match *method {
+            Method::HEAD if plain => Self::HeadBucket,
+            Method::GET if query.has("location") => Self::GetBucketLocation,
+            Method::GET if query.has("list-type") => Self::ListObjectsV2,
+            Method::GET if lists_objects(query) => Self::ListObjects,
+            Method::GET | Method::HEAD => Self::ReadSubresource,
+            Method::PUT if plain => Self::CreateBucket,
+            Method::DELETE if plain => Self::DeleteBucket,
+            Method::POST if query.has("delete") => Self::DeleteObjects,
+            Method::POST if plain => Self::PostObject,
+            Method::PUT | Method::POST | Method::DELETE => Self::WriteBucketSubresource,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn of_object(method: &Method, query: Query<'_>, headers: &HeaderMap) -> Self {
+        let plain = query.pairs().all(|(name, _)| is_neutral(&name));
+        match *method {
+            Method::GET | Method::HEAD => Self::read_of_object(method, query),
+            Method::PUT if query.has("uploadId") || query.has("partNumber") => {
+                if headers.contains_key("x-amz-copy-source") {
+                    Self::UploadPartCopy
+                } else {
+                    Self::UploadPart
+                }
+            }
+            Method::PUT if query.has("renameObject") => Self::RenameObject,
+            Method::PUT if plain && headers.contains_key("x-amz-copy-source") => Self::CopyObject,
+            Method::PUT if plain && headers.contains_key("x-amz-rename-source") => {
+                Self::RenameObject
+            }
+            Method::PUT if plain && headers.contains_key("x-amz-write-offset-bytes") => {
+                Self::AppendObject
+            }
+            Method::PUT if plain => Self::PutObject,
+            Method::DELETE if query.has("uploadId") => Self::AbortMultipartUpload,
+            Method::DELETE if query.has("versionId") => Self::DeleteObjectVersion,
+            Method::DELETE if plain => Self::DeleteObject,
+            Method::POST if query.has("uploads") => Self::CreateMultipartUpload,
+            Method::POST if query.has("uploadId") => Self::CompleteMultipartUpload,
+            Method::POST if query.has("select") => Self::SelectObjectContent,
+            Method::PUT | Method::POST | Method::DELETE => Self::WriteObjectSubresource,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn read_of_object(method: &Method, query: Query<'_>) -> Self {
+        let plain = query.pairs().all(|(name, _)| {
+            is_neutral(&name)
+                || name == b"versionId"
+                || name == b"partNumber"
+                || name.starts_with(b"response-")
+        });
+        match (plain, *method == Method::HEAD) {
+            (true, true) => Self::HeadObject,
+            (true, false) => Self::GetObject,
+            (false, _) => Self::ReadSubresource,
+        }
+    }
+
+    /// What it can change.
+    #[must_use]
+    pub fn footprint(self) -> Footprint {
+        match self {
+            Self::GetObject
+            | Self::HeadObject
+            | Self::ListObjects
+            | Self::ListObjectsV2
+            | Self::ListBuckets
+            | Self::HeadBucket
+            | Self::GetBucketLocation
+            | Self::ReadSubresource
+            | Self::SelectObjectContent => Footprint::Reads,
+            Self::PutObject | Self::DeleteObject => Footprint::WritesObject,
+            Self::CreateBucket | Self::DeleteBucket => Footprint::WritesBucket,
+            Self::AppendObject
+            | Self::CopyObject
+            | Self::RenameObject
+            | Self::CreateMultipartUpload
+            | Self::UploadPart
+            | Self::UploadPartCopy
+            | Self::CompleteMultipartUpload
+            | Self::AbortMultipartUpload
+            | Self::DeleteObjectVersion
+            | Self::DeleteObjects
+            | Self::PostObject
+            | Self::WriteObjectSubresource
+            | Self::WriteBucketSubresource
+            | Self::Unknown => Footprint::Unfenceable,
+        }
+    }
+
+    /// Its name, for messages and metric labels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GetObject => "GetObject",
+            Self::HeadObject => "HeadObject",
+            Self::ListObjects => "ListObjects",
+            Self::ListObjectsV2 => "ListObjectsV2",
+            Self::ListBuckets => "ListBuckets",
+            Self::HeadBucket => "HeadBucket",
+            Self::GetBucketLocation => "GetBucketLocation",
+            Self::ReadSubresource => "ReadSubresource",
+            Self::SelectObjectContent => "SelectObjectContent",
+            Self::PutObject => "PutObject",
+            Self::DeleteObject => "DeleteObject",
+            Self::CreateBucket => "CreateBucket",
+            Self::DeleteBucket => "DeleteBucket",
+            Self::AppendObject => "AppendObject",
+            Self::CopyObject => "CopyObject",
+            Self::RenameObject => "RenameObject",
+            Self::CreateMultipartUpload => "CreateMultipartUpload",
+            Self::UploadPart => "UploadPart",
+            Self::UploadPartCopy => "UploadPartCopy",
+            Self::CompleteMultipartUpload => "CompleteMultipartUpload",
+            Self::AbortMultipartUpload => "AbortMultipartUpload",
+            Self::DeleteObjectVersion => "DeleteObjectVersion",
+            Self::DeleteObjects => "DeleteObjects",
+            Self::PostObject => "PostObject",
+            Self::WriteObjectSubresource => "WriteObjectSubresource",
+            Self::WriteBucketSubresource => "WriteBucketSubresource",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+fn is_read(method: &Method) -> bool {
+    *method == Method::GET || *method == Method::HEAD
+}
+
+fn lists_objects(query: Query<'_>) -> bool {
+    query.pairs().all(|(name, _)| {
+        is_neutral(&name)
+            || matches!(
+                name.as_slice(),
+                b"prefix" | b"delimiter" | b"marker" | b"max-keys" | b"encoding-type"
+            )
+    })
+}
+
+/// The first header on a write that opens a side door in some store: one PUT that creates many
+/// keys, a delete of a whole prefix, a forged replica. A fenced write must not carry it.
+#[must_use]
+pub fn side_door(headers: &HeaderMap) -> Option<&str> {
+    headers.keys().map(http::HeaderName::as_str).find(|name| {
+        name.starts_with("x-minio-")
+            || name.starts_with("x-rustfs-")
+            || name.starts_with("x-goog-")
+            || *name == "x-amz-meta-snowball-auto-extract"
+            || *name == "x-http-method-override"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HostSuffixes;
+    use super::*;
+
+    fn recognise(method: Method, uri: &str, headers: &[(&'static str, &str)]) -> Operation {
+        let uri: http::Uri = uri.parse().unwrap();
+        let target = Target::parse(uri.path(), "h", &HostSuffixes::default()).unwrap();
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
+            .collect();
+        Operation::of(&method, &target, Query::of(&uri), &headers)
+    }
+
+    #[test]
+    fn every_shape_has_its_name() {
+        use Method as M;
+        use Operation as O;
+        let copy: &[(&'static str, &str)] = &[("x-amz-copy-source", "/b/s")];
+        let append: &[(&'static str, &str)] = &[("x-amz-write-offset-bytes", "3")];
+        let rows = [
+            (M::GET, "/", O::ListBuckets, &[] as &[_]),
+            (M::GET, "/?x-id=ListBuckets", O::ListBuckets, &[]),
+            (M::PUT, "/", O::Unknown, &[]),
+            (M::GET, "/b", O::ListObjects, &[]),
+            (M::GET, "/b?prefix=a&delimiter=/", O::ListObjects, &[]),
+            (M::GET, "/b?list-type=2", O::ListObjectsV2, &[]),
+            (M::GET, "/b?location", O::GetBucketLocation, &[]),
+            (M::GET, "/b?versioning", O::ReadSubresource, &[]),
+            (M::HEAD, "/b", O::HeadBucket, &[]),
+            (M::PUT, "/b", O::CreateBucket, &[]),
+            (M::PUT, "/b?versioning", O::WriteBucketSubresource, &[]),
+            (M::PUT, "/b?unheard-of", O::WriteBucketSubresource, &[]),
+            (M::DELETE, "/b", O::DeleteBucket, &[]),
+            (M::DELETE, "/b?lifecycle", O::WriteBucketSubresource, &[]),
+            (M::POST, "/b?delete", O::DeleteObjects, &[]),
+            (M::POST, "/b", O::PostObject, &[]),
+            (M::GET, "/b/k", O::GetObject, &[]),
+            (M::GET, "/b/k?versionId=3&response-content-type=x", O::GetObject, &[]),
+            (M::GET, "/b/k?tagging", O::ReadSubresource, &[]),
+            (M::HEAD, "/b/k?partNumber=1", O::HeadObject, &[]),
+            (M::PUT, "/b/k", O::PutObject, &[]),
+            (M::PUT, "/b/k?x-id=CopyObject", O::PutObject, &[]),
+            (M::PUT, "/b/k?X-Amz-Signature=0&x-amz-acl=private", O::PutObject, &[]),
+            (M::PUT, "/b/k?unheard-of", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/b/k?tagging", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/b/k?append&position=0", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/b/k", O::CopyObject, copy),
+            (M::PUT, "/b/k", O::AppendObject, append),
+            (M::PUT, "/b/k?renameObject", O::RenameObject, &[]),
+            (M::PUT, "/b/k?partNumber=1&uploadId=u", O::UploadPart, &[]),
+            (M::PUT, "/b/k?partNumber=1&uploadId=u", O::UploadPartCopy, copy),
+            (M::POST, "/b/k?uploads", O::CreateMultipartUpload, &[]),
+            (M::POST, "/b/k?uploadId=u", O::CompleteMultipartUpload, &[]),
+            (M::DELETE, "/b/k?uploadId=u", O::AbortMultipartUpload, &[]),
+            (M::DELETE, "/b/k?versionId=v", O::DeleteObjectVersion, &[]),
+            (M::DELETE, "/b/k", O::DeleteObject, &[]),
+            (M::DELETE, "/b/k?tagging", O::WriteObjectSubresource, &[]),
+            (M::POST, "/b/k?select&select-type=2", O::SelectObjectContent, &[]),
+            (M::POST, "/b/k?restore", O::WriteObjectSubresource, &[]),
+            (M::POST, "/b/k", O::WriteObjectSubresource, &[]),
+            (Method::from_bytes(b"MOVE").unwrap(), "/b/k", O::Unknown, &[]),
+            (M::PATCH, "/b/k", O::Unknown, &[]),
+        ];
+        for (method, uri, operation, headers) in rows {
+            assert_eq!(recognise(method.clone(), uri, headers), operation, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_fenceable() {
+        for operation in [Operation::Unknown, Operation::WriteObjectSubresource] {
+            assert_eq!(operation.footprint(), Footprint::Unfenceable);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The proxy as a whole: assembled, probed, served, drained.
+
+mod settings;
+pub mod store;
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use tokio::task::JoinHandle;
+
+use self::store::StoreError;
+use crate::admin::{self, Admin, Probe, Readiness};
+use crate::auth::{AccessKeyId, CredentialsError, KeyRing, SecretKey};
+use crate::config::{AuthMode, BackendUrl, Config};
+use crate::fence::Rules;
+use crate::ledger::{Ledger, LedgerBucketError, ObjectLedger, ObjectLedgerConfig};
+use crate::listener::{Drained, Listener};
+use crate::pipeline::{Authentication, Proxy};
+use crate::probe::{self, ProbeError};
+use crate::s3::EtagQuotes;
+use crate::telemetry::Metrics;
+
+/// The store to put the proxy in front of.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// Where it answers.
+    pub url: BackendUrl,
+    /// The proxy's credentials there.
+    pub credentials: SharedCredentialsProvider,
+    /// The SDK's HTTP client.
+    pub http: SharedHttpClient,
+}
+
+/// Why the proxy does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be bound.
+    #[error("{address} cannot be listened on: {reason}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        reason: std::io::Error,
+    },
+    /// There are no credentials for the store.
+    #[error(
+        "there are no credentials for the store: {0}; they come from the environment \
+         (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), a profile, web identity or instance metadata"
+    )]
+    NoCredentials(String),
+    /// The clients' credentials.
+    #[error("{origin}: {reason}")]
+    ClientCredentials {
+        /// Where they come from.
+        origin: String,
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// The client for the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger bucket is not there.
+    #[error(
+        "the ledger bucket {bucket:?} does not exist. Create it (aws s3api create-bucket --bucket \
+         {bucket}), or start with --create-ledger"
+    )]
+    LedgerMissing {
+        /// Its name.
+        bucket: String,
+    },
+    /// The ledger bucket cannot be used.
+    #[error("{0}")]
+    Ledger(String),
+    /// The store cannot be fenced on (F11).
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+}
+
+/// A proxy that is ready to serve.
+#[derive(Debug)]
+pub struct Server {
+    data: Listener,
+    admin_address: SocketAddr,
+    admin: JoinHandle<()>,
+    proxy: Proxy,
+    readiness: Readiness,
+}
+
+impl Server {
+    /// Binds both listeners, checks the ledger bucket, and probes the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`].
+    pub async fn start(config: &Config, store: Store) -> Result<Self, StartError> {
+        Self::start_with(config, store, Rules::ALL).await
+    }
+
+    /// The same with other rules. For tests that show what a rule prevents.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`].
+    #[doc(hidden)]
+    pub async fn start_with(
+        config: &Config,
+        store: Store,
+        rules: Rules,
+    ) -> Result<Self, StartError> {
+        let metrics = Arc::new(Metrics::new());
+        let readiness = Readiness::new(config.ledger.bucket.as_str());
+        let data = bind(config.listen, settings::limits(config), metrics.traffic()).await?;
+        let admin_listener =
+            bind(config.admin_listen, admin::LIMITS, crate::telemetry::Traffic::unregistered())
+                .await?;
+        let admin_address = admin_listener.local_addr();
+        let admin_handler = Admin::new(Arc::clone(&metrics), readiness.clone());
+        let admin = tokio::spawn(async move {
+            admin_listener.serve(admin_handler, std::future::pending()).await;
+        });
+        let assembled = assemble(config, store, rules, metrics, readiness.clone()).await;
+        match assembled {
+            Ok(proxy) => Ok(Self { data, admin_address, admin, proxy, readiness }),
+            Err(error) => {
+                admin.abort();
+                Err(error)
+            }
+        }
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub fn data_address(&self) -> SocketAddr {
+        self.data.local_addr()
+    }
+
+    /// Where `/metrics`, `/livez` and `/readyz` are.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// Serves until `stop` is ready, then finishes what is in flight and withdraws what is
+    /// settled.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Drained {
+        let readiness = self.readiness;
+        let drained = self
+            .data
+            .serve(self.proxy.clone(), async {
+                stop.await;
+                readiness.set_draining();
+            })
+            .await;
+        self.proxy.settle_all().await;
+        self.admin.abort();
+        drained
+    }
+}
+
+async fn bind(
+    address: SocketAddr,
+    limits: crate::listener::Limits,
+    traffic: crate::telemetry::Traffic,
+) -> Result<Listener, StartError> {
+    Listener::bind(address, limits, traffic)
+        .await
+        .map_err(|reason| StartError::Bind { address, reason })
+}
+
+async fn assemble(
+    config: &Config,
+    store: Store,
+    rules: Rules,
+    metrics: Arc<Metrics>,
+    readiness: Readiness,
+) -> Result<Proxy, StartError> {
+    let credentials = store
+        .credentials
+        .provide_credentials()
+        .await
+        .map_err(|error| StartError::NoCredentials(chain(&error)))?;
+    let authentication = authentication(config, &credentials)?;
+    let timeout = config.ledger.timeout_seconds.duration();
+    let client = store::sdk_client(
+        &store.url,
+        &config.backend,
+        store.http,
+        store.credentials.clone(),
+        timeout,
+    );
+    let bucket = config.ledger.bucket.as_str();
+    let prefix = config.ledger.prefix.as_str();
+    let ledger = |quotes: EtagQuotes| {
+        ObjectLedger::new(
+            client.clone(),
+            ObjectLedgerConfig { bucket: bucket.into(), prefix: prefix.into(), quotes },
+        )
+    };
+    ledger(EtagQuotes::Quoted).ensure_bucket(config.ledger.create).await.map_err(|error| {
+        match error {
+            LedgerBucketError::Missing(bucket) => StartError::LedgerMissing { bucket },
+            LedgerBucketError::Unusable { .. } => StartError::Ledger(error.to_string()),
+        }
+    })?;
+    let findings = match probe::run(&client, bucket, prefix, &config.backend).await {
+        Ok(findings) => findings,
+        Err(error) => {
+            readiness.set_probe(Probe::Failed { error: error.to_string() });
+            return Err(error.into());
+        }
+    };
+    tracing::info!(findings = %listed(&findings), "the store can be fenced on");
+    readiness.set_probe(Probe::Passed { findings: findings.named() });
+    let upstream = store::upstream(
+        &store.url,
+        &config.backend,
+        store.credentials,
+        config.fence.signature_lifetime_seconds.duration().as_secs(),
+    )?;
+    let ledger: Arc<dyn Ledger> = Arc::new(ledger(findings.etag_quotes));
+    let settings = settings::settings(config, authentication, &findings, rules);
+    Ok(Proxy::new(settings, upstream, ledger, metrics, readiness))
+}
+
+fn listed(findings: &probe::Findings) -> String {
+    findings.named().iter().fold(String::new(), |mut text, (name, value)| {
+        let separator = if text.is_empty() { "" } else { ", " };
+        write!(text, "{separator}{name}: {value}").expect("writing to a string cannot fail");
+        text
+    })
+}
+
+/// Whose requests are taken: by default those that are signed with the store's own pair.
+fn authentication(
+    config: &Config,
+    credentials: &Credentials,
+) -> Result<Authentication, StartError> {
+    match (config.auth.mode, &config.auth.credentials_file) {
+        (AuthMode::None, _) => Ok(Authentication::None),
+        (AuthMode::Sigv4, Some(path)) => key_ring(path).map(Authentication::SigV4),
+        (AuthMode::Sigv4, None) => {
+            let wrong = |error: CredentialsError| StartError::ClientCredentials {
+                origin: "the store's credentials".into(),
+                reason: error.to_string(),
+            };
+            let id = AccessKeyId::new(credentials.access_key_id()).map_err(wrong)?;
+            let secret = SecretKey::new(credentials.secret_access_key()).map_err(wrong)?;
+            Ok(Authentication::SigV4(KeyRing::single(id, secret)))
+        }
+    }
+}
+
+fn key_ring(path: &PathBuf) -> Result<KeyRing, StartError> {
+    let wrong = |reason: String| StartError::ClientCredentials {
+        origin: format!("auth.credentials_file {}", path.display()),
+        reason,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    KeyRing::parse_file(&text).map_err(|error| wrong(error.to_string()))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

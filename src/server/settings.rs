@@ -1,0 +1,132 @@
+//! The configuration's words, as the modules understand them.
+
+use http::StatusCode;
+
+use crate::config::{self, Config};
+use crate::fence::{Compare, Enforcement, Mode, Protocol, Rules, Tags};
+use crate::listener;
+use crate::pipeline::{Authentication, Settings, TokenSignature};
+use crate::policy::{BucketRule, Fencing, Policy, Rule};
+use crate::probe::Findings;
+use crate::s3::{Bucket, HostSuffixes};
+
+use super::store::BODILESS_SIGNATURE_SECONDS;
+
+/// How often an object is read back after an unknown outcome, with a growing pause between.
+const READ_BACKS_MAX: u32 = 4;
+
+/// The limits of the data listener.
+pub(super) fn limits(config: &Config) -> listener::Limits {
+    let limits = &config.limits;
+    listener::Limits {
+        header_bytes_max: limits.header_bytes_max.as_usize(),
+        connections_max: limits.connections_max.as_usize(),
+        requests_in_flight_max: limits.requests_in_flight_max.as_usize(),
+        header_timeout: limits.header_timeout_seconds.duration(),
+        body_idle_timeout: limits.body_idle_timeout_seconds.duration(),
+        refusal_drain_bytes_max: limits.refusal_drain_bytes_max.get(),
+        refusal_drain_max: limits.refusal_drain_seconds_max.duration(),
+        drain_max: config.drain_seconds_max.duration(),
+    }
+}
+
+/// What the pipeline is told.
+pub(super) fn settings(
+    config: &Config,
+    authentication: Authentication,
+    findings: &Findings,
+    rules: Rules,
+) -> Settings {
+    let fence = &config.fence;
+    Settings {
+        authentication,
+        token_signature: match config.auth.token_signature {
+            config::TokenSignature::Signed => TokenSignature::Signed,
+            config::TokenSignature::Any => TokenSignature::Any,
+        },
+        host_suffixes: HostSuffixes::new(
+            config.host_suffixes.iter().map(|suffix| suffix.as_str().to_owned()),
+        ),
+        policy: policy(config),
+        ledger_bucket: Bucket::new(config.ledger.bucket.as_str()),
+        protocol: Protocol {
+            tags: Tags::Repeat,
+            delete: findings.delete,
+            complete: match config.backend.conditional_complete {
+                config::ConditionalComplete::Exclusive => Enforcement::Exclusive,
+                config::ConditionalComplete::Conditional => Enforcement::Conditional,
+            },
+            compare: compare(fence.compare),
+            intents_max: fence.intents_max.as_usize(),
+            rounds_max: u32::try_from(fence.attempts_max.get()).unwrap_or(u32::MAX),
+            read_backs_max: READ_BACKS_MAX,
+            signature_seconds: fence.signature_lifetime_seconds.duration().as_secs(),
+            bodiless_signature_seconds: BODILESS_SIGNATURE_SECONDS.into(),
+            body_stall_seconds: fence.body_stall_seconds.duration().as_secs(),
+            rules,
+        },
+        etag_quotes: findings.etag_quotes,
+        stale_status: match fence.stale_status {
+            config::StaleStatus::Conflict => StatusCode::CONFLICT,
+            config::StaleStatus::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+        },
+        contention_wait_max: fence.contention_wait_seconds_max.duration(),
+        settle_delay: fence.settle_delay_milliseconds.duration(),
+        hint_entries_max: config.ledger.hint_entries_max.as_usize(),
+        body_buffer_bytes_max: config.limits.body_buffer_bytes_max.as_usize(),
+        request_body_max: config.limits.request_timeout_seconds.duration(),
+    }
+}
+
+/// A scope's entry wins over its bucket's, and that over the defaults.
+fn policy(config: &Config) -> Policy {
+    let default = Fencing { mode: mode(config.fence.mode), compare: compare(config.fence.compare) };
+    let of_bucket = |name: &str| {
+        let entry = config.buckets.iter().find(|rule| rule.name.as_str() == name);
+        Fencing {
+            mode: entry.and_then(|rule| rule.mode).map_or(default.mode, mode),
+            compare: entry.and_then(|rule| rule.compare).map_or(default.compare, compare),
+        }
+    };
+    let buckets = config.buckets.iter().map(|rule| Rule {
+        bucket: Bucket::new(rule.name.as_str()),
+        prefix: Vec::new(),
+        fencing: of_bucket(rule.name.as_str()),
+    });
+    let scopes = config.scopes.iter().map(|rule| {
+        let outer = of_bucket(rule.bucket.as_str());
+        Rule {
+            bucket: Bucket::new(rule.bucket.as_str()),
+            prefix: rule.prefix.clone().into_bytes(),
+            fencing: Fencing {
+                mode: rule.mode.map_or(outer.mode, mode),
+                compare: rule.compare.map_or(outer.compare, compare),
+            },
+        }
+    });
+    // Of two rules with the same prefix the last one wins: the scope's.
+    let rules = buckets.chain(scopes).collect();
+    let tags = config.buckets.iter().map(|rule| BucketRule {
+        bucket: Bucket::new(rule.name.as_str()),
+        tags: match rule.tags {
+            config::Tags::Repeat => Tags::Repeat,
+            config::Tags::Unique => Tags::Unique,
+        },
+    });
+    Policy::new(default, rules, tags.collect())
+}
+
+fn mode(mode: config::FenceMode) -> Mode {
+    match mode {
+        config::FenceMode::IfFenced => Mode::IfFenced,
+        config::FenceMode::Require => Mode::Require,
+        config::FenceMode::Off => Mode::Off,
+    }
+}
+
+fn compare(compare: config::Compare) -> Compare {
+    match compare {
+        config::Compare::AtLeast => Compare::AtLeast,
+        config::Compare::StrictlyGreater => Compare::StrictlyGreater,
+    }
+}

@@ -1,0 +1,176 @@
+//! Connections and credentials for the store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{
+    BehaviorVersion, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+};
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use crate::config::{self, BackendConfig, BackendUrl};
+use crate::upstream::{Addressing, Upstream, UpstreamConfig};
+
+/// For how long the signature of a DELETE is good, in seconds. Short, because nothing else is
+/// admitted on a key whose exclusive DELETE is left behind until it has expired (F9).
+pub const BODILESS_SIGNATURE_SECONDS: u32 = 60;
+
+/// Why the client for the store cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file of certificate authorities.
+    #[error("backend.ca_file {path}: {reason}")]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// TLS.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
+}
+
+/// The certificate authorities to trust: the system's, and those of the file.
+#[derive(Debug, Default)]
+struct Authorities {
+    pem: Option<Vec<u8>>,
+}
+
+impl Authorities {
+    fn read(path: Option<&Path>) -> Result<Self, StoreError> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let wrong = |reason: String| StoreError::CaFile { path: path.to_owned(), reason };
+        let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let mut count = 0;
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            certificate.map_err(|error| wrong(error.to_string()))?;
+            count += 1;
+        }
+        if count == 0 {
+            return Err(wrong("there is no certificate in it".into()));
+        }
+        Ok(Self { pem: Some(pem) })
+    }
+
+    fn roots(&self) -> Result<RootCertStore, StoreError> {
+        let mut roots = RootCertStore::empty();
+        // A certificate of the system's that cannot be read is one that nothing relies on.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        for certificate in CertificateDer::pem_slice_iter(self.pem.as_deref().unwrap_or_default()) {
+            certificate.map_err(|error| StoreError::Tls(error.to_string())).and_then(
+                |certificate| {
+                    roots.add(certificate).map_err(|error| StoreError::Tls(error.to_string()))
+                },
+            )?;
+        }
+        Ok(roots)
+    }
+}
+
+/// The HTTP client of the AWS SDK, with the same TLS as the proxy's own.
+///
+/// # Errors
+///
+/// [`StoreError`].
+pub fn sdk_http_client(ca_file: Option<&Path>) -> Result<SharedHttpClient, StoreError> {
+    let authorities = Authorities::read(ca_file)?;
+    let mut trust = TrustStore::empty().with_native_roots(true);
+    if let Some(pem) = authorities.pem {
+        trust = trust.with_pem_certificate(pem);
+    }
+    let context = TlsContext::builder()
+        .with_trust_store(trust)
+        .build()
+        .map_err(|error| StoreError::Tls(error.to_string()))?;
+    Ok(aws_smithy_http_client::Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .tls_context(context)
+        .build_https())
+}
+
+/// The SDK's client for the ledger and the probe. It does not retry: a conditional PUT that landed
+/// and is sent again is refused by its own success.
+#[must_use]
+pub fn sdk_client(
+    url: &BackendUrl,
+    backend: &BackendConfig,
+    http: SharedHttpClient,
+    credentials: SharedCredentialsProvider,
+    timeout: Duration,
+) -> aws_sdk_s3::Client {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(backend.connect_timeout_seconds.duration())
+        .operation_timeout(timeout)
+        .build();
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .endpoint_url(format!("{}://{}", url.scheme(), url.authority()))
+        .region(Region::new(backend.region.clone()))
+        .force_path_style(backend.addressing == config::Addressing::Path)
+        .credentials_provider(credentials)
+        .http_client(http)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts)
+        // Older stores do not know the SDK's checksums.
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+        .build();
+    aws_sdk_s3::Client::from_conf(config)
+}
+
+/// The proxy's own client.
+///
+/// # Errors
+///
+/// [`StoreError`].
+pub fn upstream(
+    url: &BackendUrl,
+    backend: &BackendConfig,
+    credentials: SharedCredentialsProvider,
+    signature_seconds: u64,
+) -> Result<Arc<Upstream>, StoreError> {
+    let roots = Authorities::read(backend.ca_file.as_deref())?.roots()?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| StoreError::Tls(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(backend.connect_timeout_seconds.duration()));
+    let connector: HttpsConnector<HttpConnector> = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(http);
+    let config = UpstreamConfig {
+        scheme: url.scheme().clone(),
+        authority: url.authority().clone(),
+        region: backend.region.clone(),
+        addressing: match backend.addressing {
+            config::Addressing::Path => Addressing::Path,
+            config::Addressing::Virtual => Addressing::Virtual,
+        },
+        response_timeout: backend.response_timeout_seconds.duration(),
+        idle_body_timeout: backend.idle_body_timeout_seconds.duration(),
+        pool_idle: backend.pool_idle_seconds.duration(),
+        pool_idle_connections_max: backend.pool_idle_connections_max.as_usize(),
+        bodiless_signature_seconds: BODILESS_SIGNATURE_SECONDS,
+        signature_seconds,
+    };
+    Ok(Arc::new(Upstream::new(connector, credentials, config)))
+}

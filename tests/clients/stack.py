@@ -1,0 +1,46 @@
+"""A proxy and the store behind it, as the client tests name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from fencepost import Proxy, Site
+
+EMBEDDED = "embedded"
+SEAWEEDFS = "seaweedfs"
+
+# Shared by all tests; each keeps to keys of its own, since a fence belongs to a key.
+BUCKET = "client-tests"
+
+# The values of the label `reason` of fence_rejected_total that a client can bring about.
+STALE = "stale"
+MISSING = "missing_token"
+INVALID = "invalid_token"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One proxy over one store; `name` is EMBEDDED or SEAWEEDFS."""
+
+    name: str
+    proxy: Proxy
+
+    @property
+    def site(self) -> Site:
+        return self.proxy.site
+
+    @contextmanager
+    def refused_once(self, reason: str) -> Iterator[None]:
+        """Expects exactly one more refusal for `reason`, and none for another.
+
+        That is the proxy's own count of requests, so it also shows that the client did not
+        take the answer for something to try again.
+        """
+        before = self._refusals()
+        yield
+        assert self._refusals() == {**before, reason: before[reason] + 1}
+
+    def _refusals(self) -> dict[str, float]:
+        return {reason: self.proxy.rejected(BUCKET, reason) for reason in (STALE, MISSING, INVALID)}
