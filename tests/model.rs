@@ -173,8 +173,8 @@ fn without_avoiding_a_late_write_lands() {
 
 #[test]
 fn without_keeping_dead_intents_a_late_write_lands() {
-    // 34 writes twice, so that the second time the intent of 33 is dead, and then writes X again.
-    let starts = vec![(Some("X"), clients(&[(33, PUT_Y), (34, PUT_Y), (34, PUT_Y), (34, PUT_X)]))];
+    // The first write of 34 kills the intent of 33; the second brings the tag back that it expects.
+    let starts = vec![(Some("X"), clients(&[(33, PUT_Y), (34, PUT_Y), (34, PUT_X)]))];
     breaks(
         "F6 off",
         &[Rule::KeepDead],
@@ -343,15 +343,17 @@ fn three_operations() {
 
 #[test]
 fn three_operations_and_chains() {
-    let starts = every(&[
-        (33, &[PUT_X, Ask::Delete]),
-        (33, &[PUT_Y, Ask::Delete]),
-        (34, &[PUT_X, Ask::Delete]),
-    ]);
+    let starts = [
+        (Some("X"), clients(&[(33, PUT_X), (33, PUT_Y), (34, PUT_X)])),
+        (Some("X"), clients(&[(33, PUT_X), (33, Ask::Delete), (34, PUT_X)])),
+        (Some("X"), clients(&[(33, PUT_X), (33, PUT_Y), (34, Ask::Delete)])),
+        (None, clients(&[(33, PUT_X), (33, PUT_Y), (34, Ask::Delete)])),
+        (None, clients(&[(33, PUT_X), (34, PUT_Y), (34, Ask::Delete)])),
+    ];
     for delete in [Enforcement::Conditional, Enforcement::Exclusive] {
         let name = format!("threes, tags unique, DELETE {delete:?}");
         let protocol = Protocol { delete, ..UNIQUE };
-        holds(&name, setting(protocol, TIMEOUT, starts.clone()), &["chain"]);
+        holds(&name, setting(protocol, TIMEOUT, starts.to_vec()), &["chain"]);
     }
 }
 
