@@ -50,7 +50,7 @@ pub use self::file::ConfigFile;
 pub use self::ledger::LedgerConfig;
 pub use self::limits::LimitsConfig;
 pub use self::load::{Purpose, Sources};
-pub use self::names::{BackendUrl, BucketName, HostSuffix, LogFilter};
+pub use self::names::{BackendUrl, BucketName, HostSuffix, LogFilter, NotABackendUrl};
 pub use self::problem::{ConfigError, Origin, Problem};
 pub use self::schema::{Kind, Setting, settings};
 pub use self::values::{Count, Milliseconds, Seconds};
