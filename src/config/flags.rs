@@ -70,7 +70,7 @@ pub struct CommonFlags {
 /// Flags of `serve` alone.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServeFlags {
-    /// URL of the store, such as <https://s3.eu-west-1.amazonaws.com>
+    /// URL of the store: http or https, its host and perhaps a port
     #[arg(long, value_name = "URL")]
     pub backend: Option<String>,
     /// Region that requests to the store are signed for [default: us-east-1]
