@@ -18,12 +18,15 @@ async fn answers_lost_and_requests_cut() {
     let (running, client) = start(Profile::Aws).await;
     let faults = running.store().faults();
 
+    let seen = faults.add(Rule::new(Effect::Observe).method(Method::HEAD).always());
     let lost = faults.add(Rule::new(Effect::LoseAnswer).method(Method::PUT).key_prefix("lost/"));
     assert_eq!(try_put(&client, "other", "v").await, "ok");
     assert_eq!(try_put(&client, "lost/k", "v").await, "cut");
     assert_eq!(get(&client, "lost/k").await.as_deref(), Some("v"), "executed all the same");
     assert_eq!(try_put(&client, "lost/k", "w").await, "ok", "once is once");
     assert_eq!((lost.hits(), lost.finished()), (1, 1));
+    assert_eq!(outcome(client.head_object().bucket(BUCKET).key("other").send().await), "ok");
+    assert_eq!(seen.hits(), 1);
 
     faults.add(Rule::new(Effect::CutBefore).bucket(BUCKET).times(2));
     assert_eq!(try_put(&client, "cut", "v").await, "cut");

@@ -8,6 +8,7 @@ use aws_sdk_s3::types::{
     MetadataDirective, Tag, Tagging, VersioningConfiguration,
 };
 use fencepost::devstore::{ChangeKind, Profile};
+use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn put_get_head_delete() {
@@ -275,6 +276,34 @@ async fn multipart() {
     let abort = abort.upload_id(create.upload_id().unwrap());
     assert_eq!(outcome(abort.clone().send().await), "ok");
     assert_eq!(outcome(abort.send().await), "404 NoSuchUpload");
+}
+
+#[tokio::test]
+async fn uploads_are_listed_page_by_page() {
+    let (_running, client) = start(Profile::Aws).await;
+    for key in ["a b", "k", "k", "k", "p/1", "p/2"] {
+        client.create_multipart_upload().bucket(BUCKET).key(key).send().await.unwrap();
+    }
+    let (mut keys, mut prefixes, mut ids) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut key, mut id) = (None, None);
+    loop {
+        let page = client.list_multipart_uploads().bucket(BUCKET).delimiter("/").max_uploads(2);
+        let page = page.encoding_type(EncodingType::Url).set_key_marker(key);
+        let page = page.set_upload_id_marker(id).send().await.unwrap();
+        for upload in page.uploads() {
+            keys.push(upload.key().unwrap().to_owned());
+            ids.insert(upload.upload_id().unwrap().to_owned());
+        }
+        prefixes.extend(page.common_prefixes().iter().map(|p| p.prefix().unwrap().to_owned()));
+        if page.is_truncated() != Some(true) {
+            break;
+        }
+        key = page.next_key_marker().map(str::to_owned);
+        id = page.next_upload_id_marker().map(str::to_owned);
+    }
+    assert_eq!(keys, ["a%20b", "k", "k", "k"]);
+    assert_eq!(prefixes, ["p/"]);
+    assert_eq!(ids.len(), 4);
 }
 
 #[tokio::test]
