@@ -26,7 +26,7 @@ use fencepost::clock;
 use fencepost::fence::{
     ClientCondition, ClientMatch, Compare, Enforcement, Protocol, Rule, Rules, Tags,
 };
-use search::search;
+use search::{Space, search};
 use std::collections::BTreeMap;
 use world::{Ask, Client, Faults, Setting, Violation};
 
@@ -98,7 +98,7 @@ fn pairs() -> Vec<Start> {
 }
 
 fn setting(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
-    Setting { protocol, faults, pauses: 1, starts, seen: BTreeMap::new() }
+    Setting { protocol, faults, proxies: 2, pauses: 1, starts, seen: BTreeMap::new() }
 }
 
 /// Searches all of it; nothing may be violated, and each of `shown` must have happened, because a
@@ -355,6 +355,69 @@ fn three_operations_and_chains() {
         let protocol = Protocol { delete, ..UNIQUE };
         holds(&name, setting(protocol, TIMEOUT, starts.to_vec()), &["chain"]);
     }
+}
+
+/// Worlds too large to search are walked at random: three proxies, six operations, every fault.
+#[test]
+fn random_schedules() {
+    const SCHEDULES: usize = 20_000;
+    let asks = [PUT_X, PUT_Y, Ask::Delete, Ask::Stream("X"), Ask::Stream("Y")];
+    let faults = Faults {
+        timeouts: 3,
+        swaps_lost: 1,
+        outages: 1,
+        crashes: 1,
+        ticks: 4,
+        retries: 2,
+        broken_bodies: 1,
+    };
+    let exclusive = Enforcement::Exclusive;
+    let protocols = [
+        PROTOCOL,
+        UNIQUE,
+        Protocol { delete: exclusive, complete: exclusive, ..PROTOCOL },
+        Protocol { delete: exclusive, ..UNIQUE },
+    ];
+    // Knuth's multiplier: the walk is the same in every run.
+    let mut seed: u64 = 1;
+    let mut below = move |bound: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(seed >> 33).expect("31 bits") % bound
+    };
+    let mut steps = 0;
+    let mut acknowledged = 0;
+    for schedule in 0..SCHEDULES {
+        let protocol = protocols[schedule % protocols.len()];
+        let mut six = Vec::new();
+        let mut token = 33;
+        for _ in 0..6 {
+            token += u64::from(below(2) == 0);
+            six.push(client(token, asks[below(asks.len())]));
+        }
+        let object = if below(2) == 0 { None } else { Some("X") };
+        let mut setting = setting(protocol, faults, vec![(object, six)]);
+        setting.proxies = 3;
+        let start = setting.starts().remove(0);
+        let mut world = start.clone();
+        let mut taken = Vec::new();
+        let mut actions = Vec::new();
+        loop {
+            actions.clear();
+            setting.actions(&world, &mut actions);
+            if actions.is_empty() {
+                break;
+            }
+            let action = actions[below(actions.len())];
+            taken.push(action);
+            world = setting.step(&world, &action);
+            let broken = setting.is_violation(&world);
+            assert!(!broken, "schedule {schedule}:\n{}", trace::trace(&setting, &start, &taken));
+        }
+        steps += taken.len();
+        acknowledged += usize::from(world.acknowledged > 0);
+    }
+    println!("{SCHEDULES} random schedules, {steps} steps, {acknowledged} with an acknowledgement");
+    assert!(acknowledged > SCHEDULES / 2);
 }
 
 #[test]
