@@ -357,10 +357,13 @@ fn three_operations_and_chains() {
     }
 }
 
-/// Worlds too large to search are walked at random: three proxies, six operations, every fault.
-#[test]
-fn random_schedules() {
-    const SCHEDULES: usize = 20_000;
+/// Walks through worlds too large to search: three proxies, six operations, every fault. The walk
+/// is the same in every run. Gives the steps taken and the schedules with an acknowledgement.
+///
+/// # Errors
+///
+/// The trace of the first violation.
+fn walk(rules: Rules, schedules: usize) -> Result<(usize, usize), String> {
     let asks = [PUT_X, PUT_Y, Ask::Delete, Ask::Stream("X"), Ask::Stream("Y")];
     let faults = Faults {
         timeouts: 3,
@@ -372,35 +375,29 @@ fn random_schedules() {
         broken_bodies: 1,
     };
     let exclusive = Enforcement::Exclusive;
-    let protocols = [
-        PROTOCOL,
-        UNIQUE,
-        Protocol { delete: exclusive, complete: exclusive, ..PROTOCOL },
-        Protocol { delete: exclusive, ..UNIQUE },
-    ];
-    // Knuth's multiplier: the walk is the same in every run.
+    let all_exclusive = Protocol { delete: exclusive, complete: exclusive, ..PROTOCOL };
+    let protocols = [PROTOCOL, UNIQUE, all_exclusive, Protocol { delete: exclusive, ..UNIQUE }];
+    // A linear congruential generator with Knuth's multiplier; its upper bits are good enough.
     let mut seed: u64 = 1;
     let mut below = move |bound: usize| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         usize::try_from(seed >> 33).expect("31 bits") % bound
     };
-    let mut steps = 0;
-    let mut acknowledged = 0;
-    for schedule in 0..SCHEDULES {
-        let protocol = protocols[schedule % protocols.len()];
-        let mut six = Vec::new();
+    let (mut steps, mut acknowledged) = (0, 0);
+    for schedule in 0..schedules {
+        let mut protocol = protocols[schedule % protocols.len()];
+        protocol.rules = rules;
         let mut token = 33;
-        for _ in 0..6 {
+        let mut next = |_| {
             token += u64::from(below(2) == 0);
-            six.push(client(token, asks[below(asks.len())]));
-        }
+            client(token, asks[below(asks.len())])
+        };
+        let six = (0..6).map(&mut next).collect();
         let object = if below(2) == 0 { None } else { Some("X") };
         let mut setting = setting(protocol, faults, vec![(object, six)]);
         setting.proxies = 3;
         let start = setting.starts().remove(0);
-        let mut world = start.clone();
-        let mut taken = Vec::new();
-        let mut actions = Vec::new();
+        let (mut world, mut taken, mut actions) = (start.clone(), Vec::new(), Vec::new());
         loop {
             actions.clear();
             setting.actions(&world, &mut actions);
@@ -410,14 +407,29 @@ fn random_schedules() {
             let action = actions[below(actions.len())];
             taken.push(action);
             world = setting.step(&world, &action);
-            let broken = setting.is_violation(&world);
-            assert!(!broken, "schedule {schedule}:\n{}", trace::trace(&setting, &start, &taken));
+            if setting.is_violation(&world) {
+                let trace = trace::trace(&setting, &start, &taken);
+                return Err(format!("schedule {schedule}:\n{trace}"));
+            }
         }
         steps += taken.len();
         acknowledged += usize::from(world.acknowledged > 0);
     }
+    Ok((steps, acknowledged))
+}
+
+#[test]
+fn random_schedules() {
+    const SCHEDULES: usize = 20_000;
+    let (steps, acknowledged) =
+        walk(Rules::ALL, SCHEDULES).unwrap_or_else(|trace| panic!("{trace}"));
     println!("{SCHEDULES} random schedules, {steps} steps, {acknowledged} with an acknowledgement");
     assert!(acknowledged > SCHEDULES / 2);
+    for rule in [Rule::Register, Rule::Avoid, Rule::KeepUnknown] {
+        let trace = walk(Rules::ALL.without(rule), SCHEDULES).expect_err("a violation is met");
+        let schedule = trace.lines().next().unwrap_or_default();
+        println!("without {rule:?}: violated in {schedule}");
+    }
 }
 
 #[test]

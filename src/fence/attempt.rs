@@ -141,7 +141,10 @@ impl Attempt {
             }
             (Phase::Streaming, Outcome::BodyFailed) => self.finish(Verdict::BodyFailed),
             // The store answered before the body was complete, so it cannot have applied it.
-            (Phase::Streaming, Outcome::Refused) => self.surprised(),
+            (Phase::Streaming, Outcome::Refused) => {
+                self.memory.forget_object();
+                self.finish(Verdict::Contended(Contention::LostRaces))
+            }
             (Phase::Streaming, Outcome::Rejected) => self.finish(Verdict::Rejected),
             (Phase::Streaming, Outcome::Unknown) => self.finish(Verdict::Unavailable),
             (Phase::Swapping(swap, terms), Outcome::Swapped(version)) => {
@@ -275,8 +278,8 @@ impl Attempt {
     fn observe_failed(&mut self, why: Why) -> Effect {
         match why {
             // The refusal may have come from the operation's own success (F10).
-            Why::Surprise if self.sent.is_some() => self.finish(Verdict::OutcomeUnknown),
-            Why::Expect | Why::Confirm | Why::Surprise => self.finish(Verdict::Unavailable),
+            Why::Surprise => self.finish(Verdict::OutcomeUnknown),
+            Why::Expect | Why::Confirm => self.finish(Verdict::Unavailable),
             Why::ReadBack => self.read_back_later(),
         }
     }
@@ -343,18 +346,14 @@ impl Attempt {
         self.observe(Why::ReadBack)
     }
 
-    /// A precondition did not hold: another writer was faster, or it was the operation itself.
+    /// A precondition did not hold: another writer was faster, or it was the operation itself. One
+    /// look at the object tells, after the last round too.
     fn surprised(&mut self) -> Effect {
         self.memory.forget_object();
-        match self.next_round() {
-            // The last look is for the operation's own stamp all the same.
-            Some(verdict) if self.sent.is_none() => self.finish(verdict),
-            Some(_) | None => {
-                self.tag = None;
-                self.record_fresh = false;
-                self.observe(Why::Surprise)
-            }
-        }
+        self.rounds += 1;
+        self.tag = None;
+        self.record_fresh = false;
+        self.observe(Why::Surprise)
     }
 
     /// Counts a lost race; the verdict when there were too many.
