@@ -26,7 +26,7 @@ use fencepost::clock;
 use fencepost::fence::{
     ClientCondition, ClientMatch, Compare, Enforcement, Protocol, Rule, Rules, Tags,
 };
-use search::search;
+use search::{Space, search};
 use std::collections::BTreeMap;
 use world::{Ask, Client, Faults, Setting, Violation};
 
@@ -98,7 +98,7 @@ fn pairs() -> Vec<Start> {
 }
 
 fn setting(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
-    Setting { protocol, faults, pauses: 1, starts, seen: BTreeMap::new() }
+    Setting { protocol, faults, proxies: 2, pauses: 1, starts, seen: BTreeMap::new() }
 }
 
 /// Searches all of it; nothing may be violated, and each of `shown` must have happened, because a
@@ -354,6 +354,81 @@ fn three_operations_and_chains() {
         let name = format!("threes, tags unique, DELETE {delete:?}");
         let protocol = Protocol { delete, ..UNIQUE };
         holds(&name, setting(protocol, TIMEOUT, starts.to_vec()), &["chain"]);
+    }
+}
+
+/// Walks through worlds too large to search: three proxies, six operations, every fault. The walk
+/// is the same in every run. Gives the steps taken and the schedules with an acknowledgement.
+///
+/// # Errors
+///
+/// The trace of the first violation.
+fn walk(rules: Rules, schedules: usize) -> Result<(usize, usize), String> {
+    let asks = [PUT_X, PUT_Y, Ask::Delete, Ask::Stream("X"), Ask::Stream("Y")];
+    let faults = Faults {
+        timeouts: 3,
+        swaps_lost: 1,
+        outages: 1,
+        crashes: 1,
+        ticks: 4,
+        retries: 2,
+        broken_bodies: 1,
+    };
+    let exclusive = Enforcement::Exclusive;
+    let all_exclusive = Protocol { delete: exclusive, complete: exclusive, ..PROTOCOL };
+    let protocols = [PROTOCOL, UNIQUE, all_exclusive, Protocol { delete: exclusive, ..UNIQUE }];
+    // A linear congruential generator with Knuth's multiplier; its upper bits are good enough.
+    let mut seed: u64 = 1;
+    let mut below = move |bound: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(seed >> 33).expect("31 bits") % bound
+    };
+    let (mut steps, mut acknowledged) = (0, 0);
+    for schedule in 0..schedules {
+        let mut protocol = protocols[schedule % protocols.len()];
+        protocol.rules = rules;
+        let mut token = 33;
+        let mut next = |_| {
+            token += u64::from(below(2) == 0);
+            client(token, asks[below(asks.len())])
+        };
+        let six = (0..6).map(&mut next).collect();
+        let object = if below(2) == 0 { None } else { Some("X") };
+        let mut setting = setting(protocol, faults, vec![(object, six)]);
+        setting.proxies = 3;
+        let start = setting.starts().remove(0);
+        let (mut world, mut taken, mut actions) = (start.clone(), Vec::new(), Vec::new());
+        loop {
+            actions.clear();
+            setting.actions(&world, &mut actions);
+            if actions.is_empty() {
+                break;
+            }
+            let action = actions[below(actions.len())];
+            taken.push(action);
+            world = setting.step(&world, &action);
+            if setting.is_violation(&world) {
+                let trace = trace::trace(&setting, &start, &taken);
+                return Err(format!("schedule {schedule}:\n{trace}"));
+            }
+        }
+        steps += taken.len();
+        acknowledged += usize::from(world.acknowledged > 0);
+    }
+    Ok((steps, acknowledged))
+}
+
+#[test]
+fn random_schedules() {
+    const SCHEDULES: usize = 20_000;
+    let (steps, acknowledged) =
+        walk(Rules::ALL, SCHEDULES).unwrap_or_else(|trace| panic!("{trace}"));
+    println!("{SCHEDULES} random schedules, {steps} steps, {acknowledged} with an acknowledgement");
+    assert!(acknowledged > SCHEDULES / 2);
+    for rule in [Rule::Register, Rule::Avoid, Rule::KeepUnknown] {
+        let trace = walk(Rules::ALL.without(rule), SCHEDULES).expect_err("a violation is met");
+        let schedule = trace.lines().next().unwrap_or_default();
+        println!("without {rule:?}: violated in {schedule}");
     }
 }
 

@@ -22,7 +22,7 @@ impl Setting {
             condition: client.condition.clone(),
             signed_at: world.now,
         };
-        world.second_proxy_used |= proxy == 1;
+        world.proxies_used = world.proxies_used.max(proxy + 1);
         let memory = (*world.proxies[proxy]).clone();
         let attempt = Box::new(Attempt::new(self.protocol, operation, memory));
         self.go_on(world, number, proxy, attempt, self.pauses, Outcome::Start);

@@ -11,9 +11,7 @@ impl Setting {
     fn actions_of_run(&self, world: &World, number: usize, into: &mut Vec<Action>) {
         let run = &world.runs[number];
         let faults = &world.faults;
-        // The proxies are alike: the second comes into play after the first.
-        let fresh = world.runs.iter().all(|run| run.phase == Phase::Ready);
-        let proxies = if fresh { 1 } else { 2 };
+        let proxies = self.proxies.min(world.proxies_used + 1);
         match &run.phase {
             Phase::Ready => into.extend((0..proxies).map(|proxy| Action::Start(number, proxy))),
             Phase::Running { wait: Wait::Answer, .. } => {
@@ -35,7 +33,7 @@ impl Setting {
                 }
             }
             Phase::Over(End::Unknown) if faults.retries > 0 => {
-                into.extend((0..2).map(|proxy| Action::Retry(number, proxy)));
+                into.extend((0..proxies).map(|proxy| Action::Retry(number, proxy)));
             }
             Phase::Over(_) => {}
         }
@@ -101,8 +99,8 @@ impl Space for Setting {
             writes: 0,
             record: Part::new(None),
             version: 0,
-            proxies: [Part::new(Memory::default()), Part::new(Memory::default())],
-            second_proxy_used: false,
+            proxies: vec![Part::new(Memory::default()); self.proxies],
+            proxies_used: 0,
             runs: clients
                 .iter()
                 .map(|client| {
@@ -128,11 +126,11 @@ impl Space for Setting {
         for number in 0..world.runs.len() {
             self.actions_of_run(world, number, into);
         }
-        for proxy in 0..2 {
+        for proxy in 0..world.proxies_used {
             if world.proxies[proxy].owes_withdrawal() {
                 into.push(Action::Withdraw(proxy));
             }
-            if world.faults.crashes > 0 && (proxy == 0 || world.second_proxy_used) {
+            if world.faults.crashes > 0 {
                 into.push(Action::Crash(proxy));
             }
         }

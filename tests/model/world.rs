@@ -162,8 +162,9 @@ pub(crate) struct World {
     pub(crate) writes: u16,
     pub(crate) record: Part<Option<Record>>,
     pub(crate) version: u16,
-    pub(crate) proxies: [Part<Memory>; 2],
-    pub(crate) second_proxy_used: bool,
+    pub(crate) proxies: Vec<Part<Memory>>,
+    /// The proxies are alike: each comes into play after the one before it.
+    pub(crate) proxies_used: usize,
     pub(crate) runs: Vec<Part<Run>>,
     pub(crate) acknowledged: u64,
     pub(crate) faults: Faults,
@@ -174,6 +175,8 @@ pub(crate) struct World {
 pub(crate) struct Setting {
     pub(crate) protocol: Protocol,
     pub(crate) faults: Faults,
+    /// How many proxies there are.
+    pub(crate) proxies: usize,
     /// How often an operation may pause before it runs out of patience.
     pub(crate) pauses: u8,
     /// Initial contents, and the clients.
