@@ -48,6 +48,8 @@ enum Phase {
     Fresh,
     Observing(Why),
     Loading,
+    /// Loading the record to see whether the intent of an exclusive delete is still in it.
+    Vouching,
     Streaming,
     /// With the terms of the request to send next; none when the token enters alone.
     Swapping(Swap, Option<Terms>),
@@ -128,6 +130,8 @@ impl Attempt {
                 self.proceed()
             }
             (Phase::Loading, Outcome::LedgerFailed) => self.finish(Verdict::Unavailable),
+            (Phase::Vouching, Outcome::Loaded(snapshot)) => self.vouched(snapshot),
+            (Phase::Vouching, Outcome::LedgerFailed) => self.finish(Verdict::OutcomeUnknown),
             (Phase::Streaming, Outcome::Received(forms)) => {
                 self.forms = Some(forms);
                 self.record_fresh = false;
@@ -166,6 +170,7 @@ impl Attempt {
                 Phase::Fresh
                 | Phase::Observing(_)
                 | Phase::Loading
+                | Phase::Vouching
                 | Phase::Streaming
                 | Phase::Swapping(..)
                 | Phase::Sending
@@ -354,7 +359,7 @@ impl Attempt {
         let own = stamp == Some(self.operation.id);
         match why {
             Why::ReadBack | Why::Surprise if own => self.applied(tag, true),
-            Why::ReadBack => self.read_back(tag),
+            Why::ReadBack => self.read_back(&tag),
             Why::Surprise if self.draft.is_some() || self.rounds > self.protocol.rounds_max => {
                 self.finish(Verdict::Contended(Contention::LostRaces))
             }
@@ -408,16 +413,33 @@ impl Attempt {
     }
 
     /// Looks for the outcome of a request that got no answer. Only a DELETE that was exclusive can
-    /// be recognised by the object's absence: nothing else that deletes was admitted meanwhile.
-    fn read_back(&mut self, tag: Tag) -> Effect {
-        let exclusive_delete = self.operation.change == Change::Delete
-            && self.sent.as_ref().is_some_and(|terms| terms.exclusive);
-        if exclusive_delete && tag == Tag::Absent {
-            return self.applied(tag, true);
+    /// be recognised by the object's absence, and only with the record's word for it.
+    fn read_back(&mut self, tag: &Tag) -> Effect {
+        let exclusive = self.sent.as_ref().is_some_and(|terms| terms.exclusive);
+        if exclusive && self.operation.change == Change::Delete && *tag == Tag::Absent {
+            self.phase = Phase::Vouching;
+            return Effect::Load;
         }
+        self.read_back_later()
+    }
+
+    fn read_back_later(&mut self) -> Effect {
         self.read_backs += 1;
         if self.read_backs < self.protocol.read_backs_max {
             return self.pause(After::ReadBack, Contention::LostRaces);
+        }
+        self.finish(Verdict::OutcomeUnknown)
+    }
+
+    /// The object was seen to be absent *before* this record was read. While the intent is in it,
+    /// nothing else that deletes has been admitted (F8). If it is not, it has expired (F9), and the
+    /// absence may be another operation's work.
+    fn vouched(&mut self, snapshot: Snapshot) -> Effect {
+        let intent = self.sent.as_ref().and_then(|terms| terms.intent);
+        let still_open = snapshot.intents().iter().any(|open| Some(open.id) == intent);
+        self.memory.loaded(snapshot);
+        if still_open {
+            return self.applied(Tag::Absent, true);
         }
         self.finish(Verdict::OutcomeUnknown)
     }
@@ -427,13 +449,7 @@ impl Attempt {
             // The refusal may have come from the operation's own success (F10).
             Why::Surprise if self.sent.is_some() => self.finish(Verdict::OutcomeUnknown),
             Why::Expect | Why::Confirm | Why::Surprise => self.finish(Verdict::Unavailable),
-            Why::ReadBack => {
-                self.read_backs += 1;
-                if self.read_backs < self.protocol.read_backs_max {
-                    return self.pause(After::ReadBack, Contention::LostRaces);
-                }
-                self.finish(Verdict::OutcomeUnknown)
-            }
+            Why::ReadBack => self.read_back_later(),
         }
     }
 
