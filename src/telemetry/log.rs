@@ -18,8 +18,8 @@ pub enum LogFormat {
 /// Sends the process's events to standard error from here on.
 ///
 /// `filter` is in the syntax of [`EnvFilter`]; a level alone is that of this program's own events,
-/// because the libraries below print whole requests when they debug. Parts of it that do not parse are left out, which
-/// cannot happen to one that came through the configuration.
+/// because the libraries below print whole requests when they debug. Parts of it that do not
+/// parse are left out, which cannot happen to one that came through the configuration.
 ///
 /// # Errors
 ///
