@@ -4,9 +4,16 @@ use std::collections::BTreeMap;
 
 use super::schema::VARIABLE_PREFIX;
 
+/// The variable by which a user wants no colour from any program, whatever its value but empty:
+/// <https://no-color.org>.
+const NO_COLOR: &str = "NO_COLOR";
+
 /// The `FENCEPOST_…` variables, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(BTreeMap<String, String>);
+pub struct Environment {
+    ours: BTreeMap<String, String>,
+    no_color: bool,
+}
 
 impl Environment {
     /// The variables of this process. A value that is not UTF-8 keeps a replacement character and
@@ -24,19 +31,34 @@ impl Environment {
     /// The value of one variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.ours.get(name).map(String::as_str)
+    }
+
+    /// Whether the user wants no colour.
+    #[must_use]
+    pub fn no_color(&self) -> bool {
+        self.no_color
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.ours.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
-/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes.
+/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes, and whether there is a
+/// `NO_COLOR`.
 impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
         let ours = |name: &str| name.starts_with(VARIABLE_PREFIX) && !is_service_link(name);
-        Self(variables.into_iter().filter(|(name, _)| ours(name)).collect())
+        let mut environment = Self::default();
+        for (name, value) in variables {
+            if name == NO_COLOR {
+                environment.no_color = !value.is_empty();
+            } else if ours(&name) {
+                environment.ours.insert(name, value);
+            }
+        }
+        environment
     }
 }
 
@@ -71,6 +93,14 @@ mod tests {
         let kept = from(&["PATH", "AWS_ACCESS_KEY_ID", "FENCEPOST_LISTEN", "fencepost_listen"]);
         assert_eq!(kept, from(&["FENCEPOST_LISTEN"]));
         assert_eq!(kept.iter().count(), 1);
+    }
+
+    #[test]
+    fn no_color_counts_unless_it_is_empty() {
+        let with = |value: &str| Environment::from_iter([("NO_COLOR".into(), value.to_owned())]);
+        assert!(with("0").no_color());
+        assert!(!with("").no_color() && !Environment::default().no_color());
+        assert_eq!(with("1").iter().count(), 0, "it is no setting");
     }
 
     #[test]
