@@ -104,19 +104,6 @@ impl BackendUrl {
     }
 }
 
-impl std::str::FromStr for BackendUrl {
-    type Err = NotABackendUrl;
-
-    fn from_str(text: &str) -> Result<Self, NotABackendUrl> {
-        Self::from_text(text).ok_or(NotABackendUrl)
-    }
-}
-
-/// A text that is not the base URL of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not {}", BackendUrl::EXPECTED)]
-pub struct NotABackendUrl;
-
 impl FromText for BackendUrl {
     const EXPECTED: &'static str = "http:// or https://, a host and perhaps a port, such as https://s3.eu-west-1.amazonaws.com";
     // It may have been written with a user and a password in it.

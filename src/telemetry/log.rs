@@ -18,8 +18,8 @@ pub enum LogFormat {
 /// Sends the process's events to standard error from here on.
 ///
 /// `filter` is in the syntax of [`EnvFilter`]; a level alone is that of this program's own events,
-/// because the libraries below print whole requests when they debug. Parts of it that do not parse are left out, which
-/// cannot happen to one that came through the configuration.
+/// because the libraries below print whole requests when they debug. Parts of it that do not
+/// parse are left out, which cannot happen to one that came through the configuration.
 ///
 /// # Errors
 ///
@@ -44,7 +44,8 @@ fn own_events(filter: &str) -> String {
     let level_alone = filter.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match filter {
         "off" | "error" | "warn" => filter.to_owned(),
-        level if level_alone => format!("warn,fencepost={level}"),
+        // The embedded store's wire logs every 404 and 412 as an error.
+        level if level_alone => format!("warn,s3s=off,fencepost={level}"),
         directives => directives.to_owned(),
     }
 }
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_level_alone_is_this_programs() {
-        assert_eq!(own_events("debug"), "warn,fencepost=debug");
+        assert_eq!(own_events("debug"), "warn,s3s=off,fencepost=debug");
         assert_eq!(own_events("info,hyper=trace"), "info,hyper=trace");
     }
 }
