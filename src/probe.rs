@@ -127,6 +127,7 @@ pub async fn run(
     findings
 }
 
+const HEAD: &str = "HeadObject";
 const CREATE: &str = "PutObject with If-None-Match: *";
 const SWAP: &str = "PutObject with If-Match";
 const DELETE: &str = "DeleteObject with If-Match";
@@ -137,6 +138,7 @@ fn unsound(operation: &'static str, failure: &'static str) -> ProbeError {
 
 impl Scratch<'_> {
     async fn try_all(&self, backend: &BackendConfig) -> Result<Findings, ProbeError> {
+        self.look_for_nothing().await?;
         let Tried::Done(Some(first)) = self.create("a", "1").await? else {
             return Err(unsound(CREATE, "was refused on a free key, or answered without an ETag"));
         };
@@ -155,6 +157,23 @@ impl Scratch<'_> {
         self.overtake_create().await?;
         let delete = self.learn_delete(etag_quotes, backend.conditional_delete).await?;
         Ok(Findings { etag_quotes, delete })
+    }
+
+    /// On AWS, who may not list a bucket is told 403 of a key that is not there, and the fence
+    /// could never see that an object is absent.
+    async fn look_for_nothing(&self) -> Result<(), ProbeError> {
+        let request = self.client.head_object().bucket(self.bucket).key(self.key("a"));
+        match request.send().await {
+            Ok(_) => Err(unsound(HEAD, "found an object that nobody has written")),
+            Err(error) if status(&error) == Some(404) => Ok(()),
+            Err(error) if status(&error) == Some(403) => {
+                let reason = "the store answers 403 for a key that is not there; the proxy needs \
+                              s3:GetObject and s3:ListBucket on the ledger bucket and on every \
+                              fenced one";
+                Err(failed(HEAD, reason.into()))
+            }
+            Err(error) => Err(failed(HEAD, DisplayErrorContext(error).to_string())),
+        }
     }
 
     async fn learn_quotes(

@@ -1,6 +1,6 @@
 //! Requests of real clients, byte for byte as they came over the wire, against the verifier.
 //!
-//! `tests/fixtures/auth/*.http` were recorded on loopback from boto3 1.44, minio-py 7.2, s3cmd 2.4,
+//! `tests/fixtures/auth/*.http` were recorded on loopback, by the `record.py` beside them, from boto3 1.44, minio-py 7.2, s3cmd 2.4,
 //! pyarrow 26 and @aws-sdk/client-s3 3.117x with the credentials of the AWS documentation; the
 //! only change is the `User-Agent`, which none of them signs. Files with `tls` in the name were
 //! sent over TLS, where clients leave the body unsigned. The Rust SDK is a dependency, so it is
@@ -182,6 +182,7 @@ fn every_fixture_is_expected_and_every_expectation_has_its_fixture() {
     let mut found: Vec<String> = std::fs::read_dir(directory())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".http"))
         .collect();
     found.sort_by(|a, b| a.trim_end_matches(".http").cmp(b.trim_end_matches(".http")));
     let expected: Vec<String> = FIXTURES.iter().map(|(name, _)| format!("{name}.http")).collect();

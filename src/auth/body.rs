@@ -34,6 +34,11 @@ type Checksums = Vec<(HeaderName, HeaderValue)>;
 /// **Read a body with `decoded_length() == Some(0)` to its end before sending anything**;
 /// [`buffer`](Self::buffer) does that.
 ///
+/// # What the caller does
+///
+/// Takes the framing out of the head with [`remove_chunked_framing`](super::remove_chunked_framing)
+/// and sets `Content-Length`; a store would otherwise try to decode once more.
+///
 /// Nothing is polled before the first `poll_frame`: hyper sends `100 Continue` only then.
 pub struct VerifiedBody<B> {
     inner: B,

@@ -35,6 +35,10 @@ const PATH: &AsciiSet = &QUERY.remove(b'/');
 /// The algorithm of a signed request.
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
+/// The hexadecimal SHA-256 of nothing.
+pub(crate) const EMPTY_SHA256: &str =
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
 /// The path as SigV4 wants it: the bytes of the key, each encoded once. `raw` is returned as it
 /// is when it is canonical already.
 #[must_use]
@@ -61,7 +65,7 @@ pub(crate) fn raw_parameters(raw: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Splits a raw parameter at its first `=` and decodes both halves. `+` is a space, as AWS and
-/// every server in Go, Java and Rust read it; SDKs send `%20` and `%2B`, which leave no doubt.
+/// Ceph and every server in Go read it; SDKs send `%20` and `%2B`, which leave no doubt.
 pub(crate) fn decode_parameter(parameter: &str) -> (Vec<u8>, Vec<u8>) {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
     (decode_query(name), decode_query(value))
@@ -235,6 +239,11 @@ mod tests {
         for bad in ["%", "a%2", "%zz", "%2%30", "%é0"] {
             assert!(!is_well_encoded(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_hash_of_nothing() {
+        assert_eq!(hex::encode(Sha256::digest([])), EMPTY_SHA256);
     }
 
     #[test]

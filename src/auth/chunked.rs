@@ -31,6 +31,7 @@ use subtle::ConstantTimeEq;
 use aws_sigv4::sign::v4::calculate_signature;
 
 use super::body_error::BodyError;
+use super::canonical::EMPTY_SHA256;
 use super::payload::{ChunkSeed, ChunkSignatures};
 
 /// The longest first line of a chunk, in bytes. Size and signature take 100.
@@ -226,9 +227,8 @@ impl Chain {
     /// Verifies the signature of the chunk whose data is complete, and moves on.
     fn end_chunk(&mut self) -> Result<(), BodyError> {
         let hash = hex::encode(self.hash.finalize_reset());
-        let empty = hex::encode(Sha256::digest([]));
         let string_to_sign = format!(
-            "AWS4-HMAC-SHA256-PAYLOAD\n{}\n{}\n{}\n{empty}\n{hash}",
+            "AWS4-HMAC-SHA256-PAYLOAD\n{}\n{}\n{}\n{EMPTY_SHA256}\n{hash}",
             self.seed.date, self.seed.scope, self.previous,
         );
         self.previous = self.compare(&string_to_sign, &self.claimed)?;

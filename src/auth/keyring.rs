@@ -4,6 +4,7 @@
 //! every pair in it is equal. Secrets cannot be printed: their `Debug` shows nothing, there is no
 //! `Display`, and no error of this file carries a value out of the credentials file.
 
+use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -34,6 +35,12 @@ impl AccessKeyId {
     /// The id as clients spell it.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for AccessKeyId {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
@@ -81,14 +88,14 @@ impl fmt::Debug for SecretKey {
 /// The key pairs that clients may sign with.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRing {
-    secrets: HashMap<String, SecretKey>,
+    secrets: HashMap<AccessKeyId, SecretKey>,
 }
 
 impl KeyRing {
     /// A ring of one pair.
     #[must_use]
     pub fn single(id: AccessKeyId, secret: SecretKey) -> Self {
-        Self { secrets: HashMap::from([(id.0, secret)]) }
+        Self { secrets: HashMap::from([(id, secret)]) }
     }
 
     /// Parses the text of a credentials file, TOML with one table per pair:
@@ -142,16 +149,16 @@ impl KeyRing {
             .map_err(|_| CredentialsError::AccessKeyId { line: Some(id_line) })?;
         let secret = SecretKey::new(secret)
             .map_err(|_| CredentialsError::SecretKey { line: Some(secret_line) })?;
-        if self.secrets.insert(id.0, secret).is_some() {
+        if self.secrets.insert(id, secret).is_some() {
             return Err(CredentialsError::Duplicate { line: id_line });
         }
         Ok(())
     }
 
-    /// The secret of `id`, when the ring holds it.
+    /// The pair whose access key id is `id`, when the ring holds it.
     #[must_use]
-    pub fn secret(&self, id: &str) -> Option<&SecretKey> {
-        self.secrets.get(id)
+    pub fn get(&self, id: &str) -> Option<(&AccessKeyId, &SecretKey)> {
+        self.secrets.get_key_value(id)
     }
 
     /// The number of pairs.
@@ -181,7 +188,7 @@ fn string<'t>(
     }
 }
 
-fn unknown_key(text: &str, key: &Spanned<std::borrow::Cow<'_, str>>) -> CredentialsError {
+fn unknown_key(text: &str, key: &Spanned<Cow<'_, str>>) -> CredentialsError {
     CredentialsError::UnknownKey {
         key: key.get_ref().clone().into_owned(),
         line: line_of(text, key.span().start),
@@ -280,16 +287,16 @@ mod tests {
         ))
         .unwrap();
         assert_eq!(ring.len(), 2);
-        assert_eq!(ring.secret("A1").unwrap().expose(), SECRET);
-        assert_eq!(ring.secret("B2").unwrap().expose(), "s2");
-        assert!(ring.secret("a1").is_none());
+        assert_eq!(ring.get("A1").unwrap().1.expose(), SECRET);
+        assert_eq!(ring.get("B2").unwrap().1.expose(), "s2");
+        assert!(ring.get("a1").is_none());
     }
 
     #[test]
     fn nothing_prints_a_secret() {
         let ring =
             KeyRing::single(AccessKeyId::new("AKID").unwrap(), SecretKey::new(SECRET).unwrap());
-        let shown = format!("{ring:?} {:?}", ring.secret("AKID"));
+        let shown = format!("{ring:?} {:?}", ring.get("AKID"));
         assert!(!shown.contains("wJalr"), "{shown}");
         assert!(shown.contains("AKID"));
     }

@@ -39,7 +39,7 @@ mod verify;
 #[cfg(test)]
 mod test_util;
 
-pub use body::{BodyOutcome, VerifiedBody};
+pub use body::{BodyOutcome, BufferedBody, VerifiedBody};
 pub use body_checks::{BodyChecks, ChecksumHeaders};
 pub use body_error::BodyError;
 pub use checksum::ChecksumAlgorithm;

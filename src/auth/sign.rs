@@ -18,7 +18,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 
 use super::amz_date::AmzDate;
 use super::canonical::{
-    self, ALGORITHM, CanonicalRequest, canonical_path, canonical_query, encode_query, join_names,
+    self, ALGORITHM, CanonicalRequest, EMPTY_SHA256, canonical_path, canonical_query, encode_query,
+    join_names,
 };
 use super::payload::{CONTENT_SHA256, UNSIGNED_PAYLOAD};
 use super::strip::{join, strip_client_auth, with_path_and_query};
@@ -33,9 +34,6 @@ const SIGNED_HEADERS: [&str; 7] = [
     "if-unmodified-since",
     "range",
 ];
-
-/// SHA-256 of nothing.
-const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// Signs requests for one store.
 #[derive(Clone, Debug)]
@@ -65,6 +63,11 @@ pub enum SignatureForm {
     Header,
     /// Into the query: good for as long as it says. The store refuses the request afterwards,
     /// which bounds how late a lost copy of it can still act (F9).
+    ///
+    /// The payload is `UNSIGNED-PAYLOAD` whatever [`PayloadHash`] says: presigned requests have no
+    /// hash in the S3 documentation, and while Ceph takes one from `x-amz-content-sha256`,
+    /// SeaweedFS 4.48 ignores that header here and refuses the signature. Protect the body with
+    /// `Content-MD5` or an `x-amz-checksum-*` header, which are signed.
     Query {
         /// The life of the signature in seconds, 1 to 604800.
         expires_seconds: u32,
@@ -84,6 +87,9 @@ pub enum SignError {
     /// The access key id or the session token cannot stand in a header.
     #[error("the credentials of the store cannot be written into a header")]
     Credentials,
+    /// A query signature cannot announce aws-chunked framing.
+    #[error("an aws-chunked payload can only be signed in the header form")]
+    StreamInQuery,
     /// The URI cannot be rebuilt with the signed path and query.
     #[error("the URI of the request cannot be rebuilt")]
     Uri,
@@ -99,10 +105,8 @@ impl Signer {
     /// Signs the request as of `at`, after removing what was left of the client's authentication.
     ///
     /// `Host` becomes the authority of the URI when that has one. The path is sent in canonical
-    /// form (see [`canonical`]), and a `+` in the query as `%20`, which it means: some servers
-    /// would read it as itself when they check the signature. Nothing else of path and query
-    /// changes. Whoever alters host, path, query or a signed header afterwards breaks the
-    /// signature.
+    /// form (see [`canonical`]); the query keeps its bytes. Whoever alters host, path, query or a
+    /// signed header afterwards breaks the signature.
     ///
     /// # Errors
     ///
@@ -117,7 +121,7 @@ impl Signer {
         strip_client_auth(parts);
         let date = AmzDate::from_time(at).ok_or(SignError::Time)?;
         let host = set_host(parts)?;
-        let payload = payload.as_text();
+        let payload = payload.as_text(form)?;
         let scope = canonical::scope(&date, &self.region);
         if form == SignatureForm::Header {
             let value = HeaderValue::from_str(date.as_str()).map_err(|_| SignError::Time)?;
@@ -125,15 +129,12 @@ impl Signer {
             if let Some(token) = self.credentials.session_token() {
                 parts.headers.insert("x-amz-security-token", sensitive(token)?);
             }
-        }
-        // In the query form UNSIGNED-PAYLOAD is what the absence of the header means.
-        if form == SignatureForm::Header || payload != UNSIGNED_PAYLOAD {
             let value = HeaderValue::from_str(&payload).expect("a hash is visible ASCII");
             parts.headers.insert(CONTENT_SHA256, value);
         }
         let signed_headers = headers_to_sign(&parts.headers);
         let path = canonical_path(parts.uri.path()).into_owned();
-        let mut query = parts.uri.query().unwrap_or("").replace('+', "%20");
+        let mut query = parts.uri.query().unwrap_or("").to_owned();
         if let SignatureForm::Query { expires_seconds } = form {
             self.push_parameters(&mut query, &date, &scope, expires_seconds, &signed_headers);
         }
@@ -198,12 +199,20 @@ impl Signer {
 }
 
 impl PayloadHash {
-    fn as_text(self) -> String {
-        match self {
-            Self::Sha256(hash) => hex::encode(hash),
-            Self::Empty => EMPTY_SHA256.to_owned(),
-            Self::Unsigned => UNSIGNED_PAYLOAD.to_owned(),
-            Self::StreamingUnsignedTrailer => "STREAMING-UNSIGNED-PAYLOAD-TRAILER".to_owned(),
+    /// The last line of the canonical request.
+    fn as_text(self, form: SignatureForm) -> Result<String, SignError> {
+        match (form, self) {
+            (SignatureForm::Header, Self::Sha256(hash)) => Ok(hex::encode(hash)),
+            (SignatureForm::Header, Self::Empty) => Ok(EMPTY_SHA256.to_owned()),
+            (SignatureForm::Header, Self::StreamingUnsignedTrailer) => {
+                Ok("STREAMING-UNSIGNED-PAYLOAD-TRAILER".to_owned())
+            }
+            (_, Self::Unsigned) | (SignatureForm::Query { .. }, Self::Sha256(_) | Self::Empty) => {
+                Ok(UNSIGNED_PAYLOAD.to_owned())
+            }
+            (SignatureForm::Query { .. }, Self::StreamingUnsignedTrailer) => {
+                Err(SignError::StreamInQuery)
+            }
         }
     }
 }

@@ -108,9 +108,9 @@ pub fn verify(parts: &Parts, ring: &KeyRing, now: SystemTime) -> Result<Verified
     let presented = find(parts, &signature_query)?;
     refuse_repeated(&parts.headers)?;
     let host = host(parts)?;
-    let unknown = || AuthError::UnknownAccessKey { access_key_id: presented.access_key_id.clone() };
-    let secret = ring.secret(&presented.access_key_id).ok_or_else(unknown)?;
-    let access_key_id = AccessKeyId::new(presented.access_key_id.clone()).map_err(|_| unknown())?;
+    let (access_key_id, secret) = ring.get(&presented.access_key_id).ok_or_else(|| {
+        AuthError::UnknownAccessKey { access_key_id: presented.access_key_id.clone() }
+    })?;
     check_time(&presented, now)?;
     require_signed(&parts.headers, &presented.signed_headers)?;
     let content_sha256 = content_sha256(&parts.headers, &signature_query)?;
@@ -122,7 +122,7 @@ pub fn verify(parts: &Parts, ring: &KeyRing, now: SystemTime) -> Result<Verified
     let declared = Declared::parse(content_sha256)?;
     let seed = check_signature(parts, &presented, secret, host, content_sha256)?;
     Ok(Verified {
-        access_key_id: Some(access_key_id),
+        access_key_id: Some(access_key_id.clone()),
         form: if presented.expires_seconds.is_some() { Form::Query } else { Form::Header },
         session_token: session_token(&parts.headers, &signature_query)?,
         signed_headers: SignedHeaders(presented.signed_headers),

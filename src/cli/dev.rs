@@ -108,7 +108,7 @@ Paste into a shell:
 export AWS_ACCESS_KEY_ID={id}
 export AWS_SECRET_ACCESS_KEY={secret}
 export AWS_ENDPOINT_URL=http://{data}
-export AWS_REGION=us-east-1
+export AWS_DEFAULT_REGION=us-east-1 AWS_REGION=us-east-1
 
 # aws-cli: the session token carries the fence token
 echo one | AWS_SESSION_TOKEN=fence:34 aws s3 cp - s3://{FIRST_BUCKET}/state

@@ -29,10 +29,6 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
 
 /// Serves until `stop`, and says how it ended.
 pub(super) async fn finish(server: Server, stop: impl Future<Output = ()>) {
-    let stop = async {
-        stop.await;
-        tracing::info!("stopping: finishing the requests in flight");
-    };
     match server.run(stop).await {
         Drained::Completely => tracing::info!("stopped"),
         Drained::Cut => tracing::warn!("stopped; requests that took too long were cut off"),

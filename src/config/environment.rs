@@ -45,11 +45,19 @@ impl Environment {
     }
 }
 
-/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes, and whether there is a
-/// `NO_COLOR`.
+/// Begins the names of what the project's own tests hand to each other (where the store to test on
+/// is). The tests start this program, so it meets them; no setting is named so.
+const TEST_PREFIX: &str = "FENCEPOST_TEST_";
+
+/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes or by the tests, and
+/// whether there is a `NO_COLOR`.
 impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
-        let ours = |name: &str| name.starts_with(VARIABLE_PREFIX) && !is_service_link(name);
+        let ours = |name: &str| {
+            name.starts_with(VARIABLE_PREFIX)
+                && !name.starts_with(TEST_PREFIX)
+                && !is_service_link(name)
+        };
         let mut environment = Self::default();
         for (name, value) in variables {
             if name == NO_COLOR {
@@ -121,9 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn no_setting_looks_like_a_service_link() {
+    fn what_the_tests_hand_over_is_not_a_setting() {
+        let handed = from(&["FENCEPOST_TEST_SEAWEEDFS", "FENCEPOST_TEST_SEAWEEDFS_ACCESS_KEY"]);
+        assert_eq!(handed, Environment::default());
+        assert_eq!(from(&["FENCEPOST_TEST"]).iter().count(), 1, "that is a mistyped setting");
+    }
+
+    #[test]
+    fn no_setting_is_taken_for_something_else() {
         for setting in settings() {
-            assert!(!is_service_link(&setting.variable()), "{}", setting.key);
+            let variable = setting.variable();
+            assert_eq!(from(&[&variable]).iter().count(), 1, "{}", setting.key);
         }
     }
 }

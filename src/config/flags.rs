@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::environment::Environment;
-use super::load::{ConfigFile, Sources};
+use super::file::ConfigFile;
+use super::load::Sources;
 use super::problem::ConfigError;
 
 /// The variable that names the configuration file.
@@ -69,7 +70,7 @@ pub struct CommonFlags {
 /// Flags of `serve` alone.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServeFlags {
-    /// URL of the store, such as https://s3.eu-west-1.amazonaws.com
+    /// URL of the store: http or https, its host and perhaps a port
     #[arg(long, value_name = "URL")]
     pub backend: Option<String>,
     /// Region that requests to the store are signed for [default: us-east-1]

@@ -22,7 +22,7 @@ pub struct LimitsConfig {
     pub header_timeout_seconds: Seconds<1, 3600>,
     /// The longest pause of a client, in sending a request body or in taking an answer.
     pub body_idle_timeout_seconds: Seconds<1, 3600>,
-    /// The longest time a request may take, bodies included.
+    /// The longest time that the body of a request may take to arrive.
     pub request_timeout_seconds: Seconds<1, 86_400>,
     /// How much of a body is read and thrown away after an early answer, so that the client gets
     /// to see the answer instead of a reset connection.

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The file's shape, the names of the variables and the keys that are known all follow from the
-//! structs below ([`schema`] asks their `Deserialize` for the fields), so a new setting is one
+//! structs below (`schema` asks their `Deserialize` for the fields), so a new setting is one
 //! field with a default. Nothing outside of this module reads the environment, and nothing binds
 //! or connects before [`Config::load`] has returned. It opens no file that a setting names and
 //! holds no secret: settings name credential files, they do not contain credentials.
@@ -25,6 +25,7 @@ mod auth;
 mod backend;
 mod environment;
 mod fence;
+mod file;
 pub mod flags;
 mod ledger;
 mod limits;
@@ -45,9 +46,10 @@ pub use self::backend::{
 };
 pub use self::environment::Environment;
 pub use self::fence::{BucketRule, Compare, FenceConfig, FenceMode, ScopeRule, StaleStatus, Tags};
+pub use self::file::ConfigFile;
 pub use self::ledger::LedgerConfig;
 pub use self::limits::LimitsConfig;
-pub use self::load::{ConfigFile, Purpose, Sources};
+pub use self::load::{Purpose, Sources};
 pub use self::names::{BackendUrl, BucketName, HostSuffix, LogFilter, NotABackendUrl};
 pub use self::problem::{ConfigError, Origin, Problem};
 pub use self::schema::{Kind, Setting, settings};

@@ -1,7 +1,7 @@
 //! Names in settings: buckets, host names, the backend's URL, the log filter.
 
 use std::fmt;
-use std::str::FromStr as _;
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -104,19 +104,6 @@ impl BackendUrl {
     }
 }
 
-impl std::str::FromStr for BackendUrl {
-    type Err = NotABackendUrl;
-
-    fn from_str(text: &str) -> Result<Self, NotABackendUrl> {
-        Self::from_text(text).ok_or(NotABackendUrl)
-    }
-}
-
-/// A text that is not the base URL of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not {}", BackendUrl::EXPECTED)]
-pub struct NotABackendUrl;
-
 impl FromText for BackendUrl {
     const EXPECTED: &'static str = "http:// or https://, a host and perhaps a port, such as https://s3.eu-west-1.amazonaws.com";
     // It may have been written with a user and a password in it.
@@ -129,6 +116,20 @@ impl FromText for BackendUrl {
         let bare = matches!(uri.path(), "" | "/") && uri.query().is_none() && !text.contains('#');
         let no_user = !authority.as_str().contains('@') && !authority.host().is_empty();
         (known && bare && no_user).then_some(Self(uri))
+    }
+}
+
+/// A text is not the URL of a store. The text is not repeated: there could be a password in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the URL of a store, expected {expected}", expected = BackendUrl::EXPECTED)]
+pub struct NotABackendUrl;
+
+/// For stores that are not configured but started, such as the embedded one.
+impl FromStr for BackendUrl {
+    type Err = NotABackendUrl;
+
+    fn from_str(text: &str) -> Result<Self, NotABackendUrl> {
+        Self::from_text(text).ok_or(NotABackendUrl)
     }
 }
 

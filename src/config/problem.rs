@@ -20,6 +20,19 @@ pub enum Origin {
     Nowhere,
 }
 
+impl Origin {
+    /// The order in which problems are told: the file's by line, then the environment's, then the
+    /// flags', then what is missing.
+    pub(super) fn rank(&self) -> (usize, usize) {
+        match self {
+            Self::File { line, .. } => (0, *line),
+            Self::Variable(_) => (1, 0),
+            Self::Flag(_) => (2, 0),
+            Self::Nowhere => (3, 0),
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

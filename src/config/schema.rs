@@ -113,6 +113,23 @@ pub(super) fn closest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> 
         .map(|(_, name)| name)
 }
 
+/// Says that a key is unknown, and what may have been meant.
+pub(super) fn unknown<'a>(
+    key: &str,
+    section: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> String {
+    if let Some(close) = closest(key, known) {
+        return format!("is not a setting; did you mean {close}?");
+    }
+    let leaf = |setting: &&Setting| setting.key.rsplit('.').next() == Some(key);
+    match settings().iter().find(leaf) {
+        Some(elsewhere) => format!("is not a setting here; did you mean {}?", elsewhere.key),
+        None if section.is_empty() => "is not a setting".to_owned(),
+        None => format!("is not a setting of [{section}]"),
+    }
+}
+
 /// The fields of a struct that derives `Deserialize`.
 pub(super) fn fields_of<'de, T: Deserialize<'de>>() -> Fields {
     let mut fields: Fields = &[];

@@ -10,10 +10,9 @@
 //! - it accepts Signature Version 2, whose header form never expires;
 //! - it accepts `x-amz-*` headers that the signature does not cover (the flaw of CVE-2026-97731).
 
-use super::clock::StoreClock;
 use super::store::Store;
 use async_trait::async_trait;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::dto::{Timestamp, TimestampFormat};
@@ -40,34 +39,38 @@ impl S3Access for Access {
         if cx.credentials().is_none() {
             return Err(s3_error!(AccessDenied, "Access Denied"));
         }
-        check(&self.store.clock, cx.uri(), cx.headers())
+        check(self.store.clock.now(), cx.method(), cx.uri(), cx.headers())
     }
 }
 
-fn check(clock: &StoreClock, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
+fn check(now: SystemTime, method: &Method, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
+    let version_2 = || {
+        s3_error!(
+            InvalidRequest,
+            "The authorization mechanism you have provided is not supported. Please use \
+             AWS4-HMAC-SHA256."
+        )
+    };
     let query = Query::of(uri);
+    if query.get("Signature").is_some() {
+        return Err(version_2());
+    }
+    if let Some(authorization) = headers.get("authorization") {
+        let authorization = authorization.to_str().unwrap_or_default();
+        let signature = authorization.strip_prefix("AWS4-HMAC-SHA256").ok_or_else(version_2)?;
+        let date = headers.get("x-amz-date").and_then(|date| date.to_str().ok());
+        check_skew(now, parse_amz_date(date.unwrap_or_default())?)?;
+        let signed = signature.split([',', ' ']).find_map(|p| p.strip_prefix("SignedHeaders="));
+        return check_signed(headers, signed.unwrap_or_default(), &[]);
+    }
     if let Some(signed) = query.get("X-Amz-SignedHeaders") {
-        check_presigned(clock.now(), &query)?;
+        check_presigned(now, &query)?;
         // Its hash is in the query form's canonical request as `UNSIGNED-PAYLOAD`, so the header
         // is checked against the body and needs no signature.
         return check_signed(headers, &signed, &["x-amz-content-sha256"]);
     }
-    let Some(authorization) = headers.get("authorization") else {
-        // A POST form carries its signature, and a policy with an expiry, in the body.
-        return Ok(());
-    };
-    let authorization = authorization.to_str().unwrap_or_default();
-    if !authorization.starts_with("AWS4-HMAC-SHA256") {
-        return Err(s3_error!(
-            InvalidRequest,
-            "The authorization mechanism you have provided is not supported. Please use \
-             AWS4-HMAC-SHA256."
-        ));
-    }
-    let date = headers.get("x-amz-date").and_then(|date| date.to_str().ok());
-    check_skew(clock.now(), parse_amz_date(date.unwrap_or_default())?)?;
-    let signed = authorization.split([',', ' ']).find_map(|p| p.strip_prefix("SignedHeaders="));
-    check_signed(headers, signed.unwrap_or_default(), &[])
+    // A POST form carries its signature, and a policy with an expiry, in the body.
+    if *method == Method::POST { Ok(()) } else { Err(version_2()) }
 }
 
 fn check_skew(now: SystemTime, signed_at: SystemTime) -> S3Result<()> {
@@ -195,6 +198,24 @@ mod tests {
         for wrong in ["0", "604801", "", "-1"] {
             assert!(check("20261129T100000Z", wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn version_2_is_refused() {
+        let check = |uri: &'static str, authorization: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(authorization) = authorization {
+                headers.insert("authorization", authorization.parse().unwrap());
+            }
+            headers.insert("x-amz-date", "20261129T100000Z".parse().unwrap());
+            check(at("20261129T100000Z"), &Method::GET, &Uri::from_static(uri), &headers)
+        };
+        let version_4 = "AWS4-HMAC-SHA256 Credential=a/b,SignedHeaders=host;x-amz-date,Signature=c";
+        assert!(check("/b/k", Some(version_4)).is_ok());
+        assert!(check("/b/k?AWSAccessKeyId=a&Expires=1&Signature=c", None).is_err());
+        assert!(check("/b/k?Signature=c", Some(version_4)).is_err());
+        assert!(check("/b/k", Some("AWS a:c")).is_err());
+        assert!(check("/b/k", None).is_err());
     }
 
     #[test]

@@ -16,6 +16,8 @@ use tokio::sync::{Semaphore, watch};
 /// What happens to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
+    /// Nothing: the rule's [`RuleHandle`] counts and waits.
+    Observe,
     /// Execute it, then close the connection without an answer.
     LoseAnswer,
     /// Receive its body, then close the connection without executing it.

@@ -17,6 +17,9 @@ pub(super) struct Query<'a> {
     pub(super) delimiter: &'a str,
     /// Only what comes after it, in byte order; empty for the start.
     pub(super) after: &'a str,
+    /// Keys come several times (uploads), and the caller has already left out what it has listed
+    /// of the marker's own key.
+    pub(super) keys_repeat: bool,
     pub(super) items_max: usize,
 }
 
@@ -44,9 +47,13 @@ impl Query<'_> {
             let Some(rest) = key.strip_prefix(self.prefix) else { continue };
             let common = self.common_prefix(key, rest);
             let position = common.unwrap_or(key);
-            // The marker may be a common prefix itself, whose keys all come after it.
-            let listed = position <= self.after || common.is_some_and(|common| common == last);
-            if listed || key <= self.after {
+            let listed = match common {
+                // The marker may be a common prefix itself, whose keys all come after it.
+                Some(common) => common <= self.after || common == last || key <= self.after,
+                None if self.keys_repeat => key < self.after,
+                None => key <= self.after,
+            };
+            if listed {
                 continue;
             }
             if page.len() == self.items_max {
@@ -113,7 +120,7 @@ mod tests {
             for items_max in 1..=KEYS.len() {
                 let (mut items, mut prefixes, mut after) = (Vec::new(), Vec::new(), String::new());
                 loop {
-                    let found = page(Query { delimiter, after: &after, items_max, prefix: "" });
+                    let found = page(Query { delimiter, after: &after, items_max, ..query() });
                     assert!(found.len() <= items_max);
                     items.extend(found.items);
                     prefixes.extend(found.common_prefixes);
@@ -123,6 +130,26 @@ mod tests {
                 assert_eq!((items, prefixes), (whole.items.clone(), whole.common_prefixes.clone()));
             }
         }
+    }
+
+    #[test]
+    fn repeated_keys_go_on_within_a_key() {
+        let all = [("a/", 1), ("b", 1), ("b", 2), ("b", 3), ("c/x", 1), ("c/x", 2), ("d", 1)];
+        let (mut items, mut prefixes) = (Vec::new(), Vec::new());
+        let mut marker = (String::new(), 0);
+        loop {
+            let (after, number) = (marker.0.as_str(), marker.1);
+            let query =
+                Query { delimiter: "/", after, keys_repeat: true, items_max: 2, prefix: "" };
+            let left = all.into_iter().filter(|(key, n)| *key != after || *n > number);
+            let found = query.page(left.map(|item| (item.0, item)));
+            items.extend(found.items.iter().copied());
+            prefixes.extend(found.common_prefixes);
+            let Some(next) = found.next else { break };
+            marker = (next, found.items.last().map_or(0, |item| item.1));
+        }
+        assert_eq!(items, [("b", 1), ("b", 2), ("b", 3), ("d", 1)]);
+        assert_eq!(prefixes, ["a/", "c/"]);
     }
 
     #[test]

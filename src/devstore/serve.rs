@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 /// How long a connection may take to send its next request's headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,6 +38,10 @@ const HELD_BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// How long to wait after a failed accept (too many open files) before the next one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long the first half of a cut answer has to get onto the wire: hyper throws away what it has
+/// buffered when the body fails.
+const CUT_PAUSE: Duration = Duration::from_millis(20);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
@@ -165,6 +169,7 @@ impl Server {
         }
         let Some(strike) = strike else { return self.execute(request).await };
         match strike.effect() {
+            Effect::Observe => self.execute(request).await,
             Effect::LoseAnswer => {
                 self.execute(request).await?;
                 Err(Cut)
@@ -247,13 +252,15 @@ fn cut_in_half(response: Response<Body>) -> Response<Body> {
     let length = response.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
     let length: u64 =
         length.or_else(|| http_body::Body::size_hint(response.body()).exact()).unwrap_or(0);
-    response.map(|inner| Body::http_body_unsync(HalfBody { inner, left: length / 2 }))
+    response.map(|inner| Body::http_body_unsync(HalfBody { inner, left: length / 2, pause: None }))
 }
 
-/// A body that fails after `left` bytes.
+/// A body that fails after `left` bytes and a pause.
 struct HalfBody {
     inner: Body,
     left: u64,
+    /// Begun when the first half is out.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl http_body::Body for HalfBody {
@@ -265,6 +272,8 @@ impl http_body::Body for HalfBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, StdError>>> {
         if self.left == 0 {
+            let pause = || Box::pin(tokio::time::sleep(CUT_PAUSE));
+            ready!(self.pause.get_or_insert_with(pause).as_mut().poll(cx));
             return Poll::Ready(Some(Err(Box::new(Cut))));
         }
         let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(cx)).transpose()? else {
@@ -293,12 +302,13 @@ impl BodyStalled {
 struct StallGuard {
     inner: Incoming,
     timeout: Duration,
-    deadline: Pin<Box<Sleep>>,
+    /// Runs only while a read is waiting: a store that is slow to read is not a stalled client.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl StallGuard {
     fn new(inner: Incoming, timeout: Duration) -> Self {
-        Self { inner, timeout, deadline: Box::pin(tokio::time::sleep(timeout)) }
+        Self { inner, timeout, deadline: None }
     }
 }
 
@@ -312,12 +322,13 @@ impl http_body::Body for StallGuard {
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, StdError>>> {
         match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Ready(frame) => {
-                let next = Instant::now() + self.timeout;
-                self.deadline.as_mut().reset(next);
+                self.deadline = None;
                 Poll::Ready(frame.map(|frame| frame.map_err(StdError::from)))
             }
             Poll::Pending => {
-                ready!(self.deadline.as_mut().poll(cx));
+                let timeout = self.timeout;
+                let deadline = || Box::pin(tokio::time::sleep(timeout));
+                ready!(self.deadline.get_or_insert_with(deadline).as_mut().poll(cx));
                 Poll::Ready(Some(Err(Box::new(BodyStalled))))
             }
         }

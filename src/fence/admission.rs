@@ -97,9 +97,11 @@ pub(super) fn lower_takes_effect(
     settled: &[IntentId],
     tag: &Tag,
 ) -> bool {
-    open(snapshot, settled)
-        .filter(|intent| intent.key == operation.key && intent.token < operation.token)
-        .any(|intent| intent.takes_effect_on(tag))
+    open(snapshot, settled).any(|intent| lower_on(operation, intent, tag))
+}
+
+fn lower_on(operation: &Operation, intent: &Intent, tag: &Tag) -> bool {
+    intent.key == operation.key && intent.token < operation.token && intent.takes_effect_on(tag)
 }
 
 /// Decides on an operation that writes nothing: the token alone enters.
@@ -148,8 +150,15 @@ pub(super) fn admit(
     if unjudged && open(snapshot, settled).any(|intent| intent.key == operation.key) {
         return Admission::Contended(Contention::ExclusiveOpen);
     }
+    // F6 keeps the dead: an intent counts, whatever the tag is now.
+    let kept = |intent: &&Intent| {
+        protocol.rules.keep_dead || intent.key != operation.key || intent.takes_effect_on(tag)
+    };
     let avoided = |leaves: &Tag| {
-        protocol.rules.avoid && lower_takes_effect(operation, snapshot, settled, leaves)
+        protocol.rules.avoid
+            && open(snapshot, settled)
+                .filter(kept)
+                .any(|intent| lower_on(operation, intent, leaves))
     };
     let Some(mut terms) = choose(protocol, operation, choice, tag, avoided) else {
         return Admission::Contended(Contention::TagExpected);
@@ -164,10 +173,7 @@ pub(super) fn admit(
     if !announced && snapshot.highest() == Some(operation.token) {
         return Admission::Clear { next: None, terms };
     }
-    let keep = |intent: &&Intent| {
-        protocol.rules.keep_dead || intent.key != operation.key || intent.takes_effect_on(tag)
-    };
-    let mut intents: Vec<Intent> = open(snapshot, settled).filter(keep).cloned().collect();
+    let mut intents: Vec<Intent> = open(snapshot, settled).filter(kept).cloned().collect();
     if announced && protocol.rules.register {
         if intents.len() >= protocol.intents_max {
             return Admission::Contended(Contention::RecordFull);

@@ -10,15 +10,18 @@
 //!             └──── Pause ◄─────┴────────┘
 //! Start ─► Load ─► Observe ─► Begin ─► Load ─► Swap ─► Send ─► Finish      a streamed PUT
 //! Start ─► Observe ─► Load ─► Swap ─► Observe ─► Finish       a DELETE of what is absent
+//! Start ─► Load ─► Observe ─► Swap ─► Send ─► Finish          an exclusive DELETE
 //! ```
 
-use super::admission::{self, Admission, Choice, Contention, Entry};
+mod next;
+
+use super::admission::{self, Contention};
 use super::effect::{Effect, Outcome, Verdict};
 use super::memory::Chain;
-use super::permit::{Form, StreamPermit, Terms, WritePermit};
+use super::permit::{Terms, WritePermit};
 use super::{
-    Action, Change, Compare, Contents, Enforcement, Forms, IntentId, Memory, Operation,
-    OperationId, Protocol, RecordVersion, Snapshot, Swap, Tag, Tags,
+    Change, Compare, Contents, Forms, Memory, Operation, OperationId, Protocol, RecordVersion,
+    Snapshot, Swap, Tag, Tags,
 };
 
 /// Why the object is being observed.
@@ -48,6 +51,8 @@ enum Phase {
     Fresh,
     Observing(Why),
     Loading,
+    /// Loading the record to see whether the intent of an exclusive delete is still in it.
+    Vouching,
     Streaming,
     /// With the terms of the request to send next; none when the token enters alone.
     Swapping(Swap, Option<Terms>),
@@ -128,6 +133,8 @@ impl Attempt {
                 self.proceed()
             }
             (Phase::Loading, Outcome::LedgerFailed) => self.finish(Verdict::Unavailable),
+            (Phase::Vouching, Outcome::Loaded(snapshot)) => self.vouched(snapshot),
+            (Phase::Vouching, Outcome::LedgerFailed) => self.finish(Verdict::OutcomeUnknown),
             (Phase::Streaming, Outcome::Received(forms)) => {
                 self.forms = Some(forms);
                 self.record_fresh = false;
@@ -135,7 +142,10 @@ impl Attempt {
             }
             (Phase::Streaming, Outcome::BodyFailed) => self.finish(Verdict::BodyFailed),
             // The store answered before the body was complete, so it cannot have applied it.
-            (Phase::Streaming, Outcome::Refused) => self.surprised(),
+            (Phase::Streaming, Outcome::Refused) => {
+                self.memory.forget_object();
+                self.finish(Verdict::Contended(Contention::LostRaces))
+            }
             (Phase::Streaming, Outcome::Rejected) => self.finish(Verdict::Rejected),
             (Phase::Streaming, Outcome::Unknown) => self.finish(Verdict::Unavailable),
             (Phase::Swapping(swap, terms), Outcome::Swapped(version)) => {
@@ -166,6 +176,7 @@ impl Attempt {
                 Phase::Fresh
                 | Phase::Observing(_)
                 | Phase::Loading
+                | Phase::Vouching
                 | Phase::Streaming
                 | Phase::Swapping(..)
                 | Phase::Sending
@@ -176,185 +187,11 @@ impl Attempt {
         }
     }
 
-    /// A guess from memory serves a buffered write without a condition of its client's, where
-    /// tags repeat: the store judges it. A client's condition must not fail on a guess, nobody
-    /// judges an exclusive delete's, and where tags are unique a tag has to be seen before the
-    /// record is loaded.
-    fn start(&mut self) -> Effect {
-        if self.protocol.tags == Tags::Repeat
-            && !self.streamed()
-            && !self.deletes_exclusively()
-            && self.operation.condition.is_none()
-        {
-            self.tag = self.memory.tag.clone();
-        }
-        self.proceed()
-    }
-
-    fn streamed(&self) -> bool {
-        self.operation.change == Change::Put(Contents::Streamed)
-    }
-
-    /// An exclusive delete whose answer is lost is recognised by the object's absence, so the
-    /// object must have been there when the intent entered the record. It is looked at *after* the
-    /// record that the swap starts from was read: that record holds no other exclusive intent, the
-    /// swap proves that none has come in between, and no other request deletes (F8). Looked at
-    /// before, it may have been deleted by another operation that was settled by the time the
-    /// record was read; absence would then be taken for success while the request is still on its
-    /// way.
-    fn deletes_exclusively(&self) -> bool {
-        self.operation.change == Change::Delete && self.protocol.delete == Enforcement::Exclusive
-    }
-
-    /// The next step, by what is known so far.
-    fn proceed(&mut self) -> Effect {
-        if let Some(snapshot) = &self.memory.snapshot
-            && let Some(highest) =
-                admission::refusing(&self.protocol, snapshot, self.operation.token)
-        {
-            return self.finish(Verdict::Stale { highest });
-        }
-        if self.streamed() && self.draft.is_none() && !self.record_fresh && self.tag.is_none() {
-            // A stale token is refused before its body is taken in.
-            return self.load();
-        }
-        if self.deletes_exclusively() && self.tag.is_none() && self.memory.snapshot.is_none() {
-            return self.load();
-        }
-        if !self.protocol.rules.tag_before_record && self.tag.is_none() && !self.record_fresh {
-            return self.load();
-        }
-        let Some(tag) = self.tag.clone() else {
-            return self.next_in_chain().unwrap_or_else(|| self.observe(Why::Expect));
-        };
-        if self.streamed() && self.draft.is_none() {
-            return self.begin(tag);
-        }
-        let guess_allowed =
-            self.deletes_exclusively() || (self.protocol.tags == Tags::Repeat && !self.streamed());
-        let Some(snapshot) =
-            self.memory.snapshot.clone().filter(|_| self.record_fresh || guess_allowed)
-        else {
-            return self.load();
-        };
-        if self.operation.change == Change::Delete && tag == Tag::Absent {
-            self.enter(&snapshot)
-        } else {
-            self.admit(&tag, &snapshot)
-        }
-    }
-
-    /// The write that the chain vouches for, if there is one.
-    fn next_in_chain(&mut self) -> Option<Effect> {
-        let usable = self.protocol.tags == Tags::Unique
-            // A chain is the same token again, which the strict comparison refuses.
-            && self.protocol.compare == Compare::AtLeast
-            && self.rounds == 0
-            && !self.streamed()
-            && self.operation.condition.is_none();
-        let chain = self.memory.chain.clone().filter(|_| usable)?;
-        if chain.token != self.operation.token {
-            return None;
-        }
-        let deletes = match self.operation.change {
-            Change::Put(_) => false,
-            Change::Delete => true,
-        };
-        if deletes && (self.protocol.delete == Enforcement::Exclusive || chain.absent_expected) {
-            return None;
-        }
-        Some(self.send(Terms {
-            operation: self.operation.id,
-            token: self.operation.token,
-            intent: None,
-            expects: Tag::Version(chain.tag),
-            exclusive: false,
-            form: Form::Plain,
-            leaves: deletes.then_some(Tag::Absent),
-            signed_at: self.operation.signed_at,
-        }))
-    }
-
-    fn admit(&mut self, tag: &Tag, snapshot: &Snapshot) -> Effect {
-        let id = IntentId { operation: self.operation.id, copy: self.copies };
-        let admission = admission::admit(
-            &self.protocol,
-            &self.operation,
-            Choice {
-                forms: self.forms.as_ref(),
-                begun: self.draft.as_ref().map(|draft| draft.form),
-            },
-            id,
-            tag,
-            snapshot,
-            &self.memory.settled,
-        );
-        match admission {
-            Admission::Stale { highest } => self.finish(Verdict::Stale { highest }),
-            Admission::Contended(why) => self.contended(why),
-            Admission::Clear { next: None, terms } => self.send(terms),
-            Admission::Clear { next: Some(next), terms } => {
-                self.swap(Swap { base: snapshot.version.clone(), next }, Some(terms))
-            }
-        }
-    }
-
-    fn enter(&mut self, snapshot: &Snapshot) -> Effect {
-        match admission::enter(&self.protocol, &self.operation, snapshot, &self.memory.settled) {
-            Entry::Stale { highest } => self.finish(Verdict::Stale { highest }),
-            Entry::Clear(Some(next)) => {
-                self.swap(Swap { base: snapshot.version.clone(), next }, None)
-            }
-            // The record is the ledger's only if it was loaded now (F12).
-            Entry::Clear(None) if self.record_fresh => self.observe(Why::Confirm),
-            Entry::Clear(None) => self.load(),
-        }
-    }
-
-    /// Chooses the form of a stream by what the open intents expect now. If at its end they expect
-    /// otherwise, the stream is cut off and nothing has changed.
-    fn begin(&mut self, tag: Tag) -> Effect {
-        let expected: Vec<&Tag> = self
-            .memory
-            .snapshot
-            .iter()
-            .flat_map(|snapshot| admission::open(snapshot, &self.memory.settled))
-            .filter(|intent| intent.key == self.operation.key)
-            .filter(|intent| intent.token < self.operation.token)
-            .filter_map(|intent| match &intent.action {
-                Action::Conditional { expects } => Some(expects),
-                Action::Exclusive => None,
-            })
-            .collect();
-        let avoid_plain = expected.iter().any(|tag| match tag {
-            Tag::Absent => false,
-            // The tag of a multipart upload has a part count, that of a plain PUT has none.
-            Tag::Version(etag) => !etag.contains('-'),
-        });
-        let terms = Terms {
-            operation: self.operation.id,
-            token: self.operation.token,
-            intent: None,
-            expects: tag,
-            exclusive: false,
-            form: if avoid_plain && self.protocol.tags == Tags::Repeat {
-                Form::OnePart
-            } else {
-                Form::Plain
-            },
-            leaves: None,
-            signed_at: self.operation.signed_at,
-        };
-        self.draft = Some(terms.clone());
-        self.phase = Phase::Streaming;
-        Effect::Begin(StreamPermit::new(terms))
-    }
-
     fn observed(&mut self, why: Why, tag: Tag, stamp: Option<OperationId>) -> Effect {
         let own = stamp == Some(self.operation.id);
         match why {
             Why::ReadBack | Why::Surprise if own => self.applied(tag, true),
-            Why::ReadBack => self.read_back(tag),
+            Why::ReadBack => self.read_back(&tag),
             Why::Surprise if self.draft.is_some() || self.rounds > self.protocol.rounds_max => {
                 self.finish(Verdict::Contended(Contention::LostRaces))
             }
@@ -408,13 +245,17 @@ impl Attempt {
     }
 
     /// Looks for the outcome of a request that got no answer. Only a DELETE that was exclusive can
-    /// be recognised by the object's absence: nothing else that deletes was admitted meanwhile.
-    fn read_back(&mut self, tag: Tag) -> Effect {
-        let exclusive_delete = self.operation.change == Change::Delete
-            && self.sent.as_ref().is_some_and(|terms| terms.exclusive);
-        if exclusive_delete && tag == Tag::Absent {
-            return self.applied(tag, true);
+    /// be recognised by the object's absence, and only with the record's word for it.
+    fn read_back(&mut self, tag: &Tag) -> Effect {
+        let exclusive = self.sent.as_ref().is_some_and(|terms| terms.exclusive);
+        if exclusive && self.operation.change == Change::Delete && *tag == Tag::Absent {
+            self.phase = Phase::Vouching;
+            return Effect::Load;
         }
+        self.read_back_later()
+    }
+
+    fn read_back_later(&mut self) -> Effect {
         self.read_backs += 1;
         if self.read_backs < self.protocol.read_backs_max {
             return self.pause(After::ReadBack, Contention::LostRaces);
@@ -422,18 +263,25 @@ impl Attempt {
         self.finish(Verdict::OutcomeUnknown)
     }
 
+    /// The object was seen to be absent *before* this record was read. While the intent is in it,
+    /// nothing else that deletes has been admitted (F8). If it is not, it has expired (F9), and the
+    /// absence may be another operation's work.
+    fn vouched(&mut self, snapshot: Snapshot) -> Effect {
+        let intent = self.sent.as_ref().and_then(|terms| terms.intent);
+        let still_open = snapshot.intents().iter().any(|open| Some(open.id) == intent);
+        self.memory.loaded(snapshot);
+        if still_open {
+            return self.applied(Tag::Absent, true);
+        }
+        self.finish(Verdict::OutcomeUnknown)
+    }
+
     fn observe_failed(&mut self, why: Why) -> Effect {
         match why {
             // The refusal may have come from the operation's own success (F10).
-            Why::Surprise if self.sent.is_some() => self.finish(Verdict::OutcomeUnknown),
-            Why::Expect | Why::Confirm | Why::Surprise => self.finish(Verdict::Unavailable),
-            Why::ReadBack => {
-                self.read_backs += 1;
-                if self.read_backs < self.protocol.read_backs_max {
-                    return self.pause(After::ReadBack, Contention::LostRaces);
-                }
-                self.finish(Verdict::OutcomeUnknown)
-            }
+            Why::Surprise => self.finish(Verdict::OutcomeUnknown),
+            Why::Expect | Why::Confirm => self.finish(Verdict::Unavailable),
+            Why::ReadBack => self.read_back_later(),
         }
     }
 
@@ -499,18 +347,14 @@ impl Attempt {
         self.observe(Why::ReadBack)
     }
 
-    /// A precondition did not hold: another writer was faster, or it was the operation itself.
+    /// A precondition did not hold: another writer was faster, or it was the operation itself. One
+    /// look at the object tells, after the last round too.
     fn surprised(&mut self) -> Effect {
         self.memory.forget_object();
-        match self.next_round() {
-            // The last look is for the operation's own stamp all the same.
-            Some(verdict) if self.sent.is_none() => self.finish(verdict),
-            Some(_) | None => {
-                self.tag = None;
-                self.record_fresh = false;
-                self.observe(Why::Surprise)
-            }
-        }
+        self.rounds += 1;
+        self.tag = None;
+        self.record_fresh = false;
+        self.observe(Why::Surprise)
     }
 
     /// Counts a lost race; the verdict when there were too many.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{BucketLocationConstraint, CreateBucketConfiguration};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
@@ -35,6 +36,8 @@ pub struct ObjectLedgerConfig {
     pub prefix: String,
     /// How the store wants ETags.
     pub quotes: EtagQuotes,
+    /// The region to create the bucket in.
+    pub region: String,
 }
 
 /// A ledger in a bucket.
@@ -87,7 +90,15 @@ impl ObjectLedger {
         if !create {
             return Err(LedgerBucketError::Missing(bucket.clone()));
         }
-        match self.client.create_bucket().bucket(bucket).send().await {
+        let mut request = self.client.create_bucket().bucket(bucket);
+        // us-east-1 is named by not naming it, on AWS; `auto` is what GCS and R2 sign with.
+        if !matches!(self.config.region.as_str(), "us-east-1" | "auto") {
+            let location = BucketLocationConstraint::from(self.config.region.as_str());
+            let location =
+                CreateBucketConfiguration::builder().location_constraint(location).build();
+            request = request.create_bucket_configuration(location);
+        }
+        match request.send().await {
             Ok(_) => Ok(()),
             Err(error) if error.code() == Some("BucketAlreadyOwnedByYou") => Ok(()),
             Err(error) => Err(unusable(describe(&error))),

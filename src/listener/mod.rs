@@ -12,13 +12,13 @@
 //!   until the handler polls the [`RequestBody`].
 //! - **It may answer early.** When it drops the body unread, the answer says `Connection: close`,
 //!   the write side is closed after it, and what the client still sends is read and thrown away
-//!   within [`Limits::refusal_drain_bytes_max`] and `…_seconds_max` ([`drain`]). A client that is
+//!   within [`Limits::refusal_drain_bytes_max`] and `…_seconds_max` (`drain.rs`). A client that is
 //!   in the middle of an upload gets the answer, not a reset.
 //! - **It runs to its end.** It is a task of its own and goes on when its client disconnects: a
 //!   fenced write that has been sent has to be settled whoever is still listening. Only the end of
 //!   a drain cuts it.
 //! - **Its request is well-formed**: one `Host`, a target in origin form or in absolute form for
-//!   that host ([`target`] tells which bytes a target can have). The path and query are the bytes
+//!   that host (`target.rs` tells which bytes a target can have). The path and query are the bytes
 //!   the client sent.
 //! - **A panic ends one request**, with [`Refusal::Failed`], not the process.
 //!

@@ -6,11 +6,13 @@
 //!
 //! | in the target | what happens |
 //! |---|---|
-//! | `!` to `~` except those below, `"`, `{`, `}`, `\|`, `\`, `^`, `` ` ``, `<`, `>` raw | kept |
+//! | `!` to `~`, but for the next three lines | kept, also where RFC 3986 wants it encoded |
+//! | `<`, `>` and `` ` `` in the path | 400 by hyper; clients send `%3C`, `%3E`, `%60` |
+//! | `<`, `>` and `"` in the query | 400 by hyper |
 //! | bytes from 0x80 on that are UTF-8 | kept |
 //! | bytes from 0x80 on that are not UTF-8 | 400 by hyper |
 //! | control characters, space | 400 by hyper |
-//! | `#` and what follows | **cut off** by `http::Uri`; a target may not hold one, clients send `%23` |
+//! | `#` and what follows | **cut off** by `http::Uri`: a target has no fragment, clients send `%23` |
 //! | `http://host/path` (absolute form) | accepted when `host` is the `Host`, see [`check`] |
 //! | `*`, `host:port` (CONNECT) | 400 by [`check`] |
 //! | more than 65 534 bytes | 414 by hyper |

@@ -59,10 +59,42 @@ pub enum Footprint {
     Unfenceable,
 }
 
-/// Query parameters that do not change which operation a request is: the signature's, the SDKs'
-/// advice, and `x-amz-*` headers that ride in a presigned query.
+/// Query parameters that do not change what a read is: the signature's, the SDKs' advice, the
+/// token, and `x-amz-*` headers that ride in a presigned query.
 fn is_neutral(name: &[u8]) -> bool {
-    name == b"x-id" || name.get(..6).is_some_and(|head| head.eq_ignore_ascii_case(b"x-amz-"))
+    let name = name.to_ascii_lowercase();
+    name == b"x-id" || name == b"x-fence-token" || name.starts_with(b"x-amz-")
+}
+
+/// The `x-amz-*` parameters that do not change what a write is, without `x-amz-`. A store may take
+/// any of them for the header of its name, and `x-amz-copy-source` would make a PUT a copy, so
+/// what is not in this list is not recognised.
+const NEUTRAL_FOR_WRITES: [&str; 11] = [
+    "algorithm",
+    "credential",
+    "date",
+    "expires",
+    "signedheaders",
+    "signature",
+    "security-token",
+    "content-sha256",
+    "sdk-checksum-algorithm",
+    "user-agent",
+    "acl",
+];
+
+/// Query parameters that do not change which write a request is.
+fn is_neutral_for_write(name: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    let Ok(name) = std::str::from_utf8(&name) else { return false };
+    if name == "x-id" || name == "x-fence-token" {
+        return true;
+    }
+    name.strip_prefix("x-amz-").is_some_and(|rest| {
+        NEUTRAL_FOR_WRITES.contains(&rest)
+            || rest.starts_with("checksum-")
+            || (rest.starts_with("meta-") && !rest.starts_with("meta-fencepost-"))
+    })
 }
 
 impl Operation {
@@ -91,7 +123,7 @@ impl Operation {
     }
 
     fn of_bucket(method: &Method, query: Query<'_>) -> Self {
-        let plain = query.pairs().all(|(name, _)| is_neutral(&name));
+        let plain = is_plain(method, query);
         match *method {
             Method::HEAD if plain => Self::HeadBucket,
             Method::GET if query.has("location") => Self::GetBucketLocation,
@@ -108,7 +140,7 @@ impl Operation {
     }
 
     fn of_object(method: &Method, query: Query<'_>, headers: &HeaderMap) -> Self {
-        let plain = query.pairs().all(|(name, _)| is_neutral(&name));
+        let plain = is_plain(method, query);
         match *method {
             Method::GET | Method::HEAD => Self::read_of_object(method, query),
             Method::PUT if query.has("uploadId") || query.has("partNumber") => {
@@ -219,6 +251,12 @@ impl Operation {
     }
 }
 
+/// Whether the query names no sub-resource and changes nothing.
+fn is_plain(method: &Method, query: Query<'_>) -> bool {
+    let is_neutral = if is_read(method) { is_neutral } else { is_neutral_for_write };
+    query.pairs().all(|(name, _)| is_neutral(&name))
+}
+
 fn is_read(method: &Method) -> bool {
     *method == Method::GET || *method == Method::HEAD
 }
@@ -291,6 +329,11 @@ mod tests {
             (M::PUT, "/b/k", O::PutObject, &[]),
             (M::PUT, "/b/k?x-id=CopyObject", O::PutObject, &[]),
             (M::PUT, "/b/k?X-Amz-Signature=0&x-amz-acl=private", O::PutObject, &[]),
+            (M::PUT, "/b/k?X-Fence-Token=7&x-amz-meta-a=b", O::PutObject, &[]),
+            (M::PUT, "/b/k?x-amz-copy-source=/b/s", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/b/k?X-Amz-Write-Offset-Bytes=3", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/b/k?x-amz-meta-fencepost-token=9", O::WriteObjectSubresource, &[]),
+            (M::DELETE, "/b/k?x-amz-version-id=3", O::WriteObjectSubresource, &[]),
             (M::PUT, "/b/k?unheard-of", O::WriteObjectSubresource, &[]),
             (M::PUT, "/b/k?tagging", O::WriteObjectSubresource, &[]),
             (M::PUT, "/b/k?append&position=0", O::WriteObjectSubresource, &[]),

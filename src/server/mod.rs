@@ -198,7 +198,12 @@ async fn assemble(
     let ledger = |quotes: EtagQuotes| {
         ObjectLedger::new(
             client.clone(),
-            ObjectLedgerConfig { bucket: bucket.into(), prefix: prefix.into(), quotes },
+            ObjectLedgerConfig {
+                bucket: bucket.into(),
+                prefix: prefix.into(),
+                quotes,
+                region: config.backend.region.clone(),
+            },
         )
     };
     ledger(EtagQuotes::Quoted).ensure_bucket(config.ledger.create).await.map_err(|error| {

@@ -1,7 +1,4 @@
-//! The values that labels can have. All are enums, or bounded in number; none is an object key.
-
-use std::collections::HashSet;
-use std::sync::{PoisonError, RwLock};
+//! The values that labels can have. All are enums; buckets, the exception, are in `buckets.rs`.
 
 /// Why a request was refused by the fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,65 +107,5 @@ impl Direction {
             Self::Received => "received",
             Self::Sent => "sent",
         }
-    }
-}
-
-/// The bucket names that have a label of their own: the first so many, the rest is `other`.
-///
-/// Whoever may send requests may make up bucket names, and each label is memory here and in
-/// Prometheus for as long as the process lives.
-#[derive(Debug)]
-pub(super) struct BucketLabels {
-    bucket_labels_max: usize,
-    seen: RwLock<HashSet<Box<str>>>,
-}
-
-/// The label of the buckets beyond the limit. No bucket has this name together with a label of
-/// its own: it is counted as `other` then, too.
-pub(super) const OTHER: &str = "other";
-
-/// Whether a label has just come into being.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
-    First,
-    Again,
-}
-
-impl BucketLabels {
-    pub(super) fn new(bucket_labels_max: usize) -> Self {
-        Self { bucket_labels_max, seen: RwLock::default() }
-    }
-
-    /// The label for `bucket`.
-    pub(super) fn label<'a>(&self, bucket: &'a str) -> (&'a str, Sight) {
-        // Neither lock is held over anything that can panic, so a poisoned one is still sound.
-        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-        if seen.contains(bucket) {
-            return (bucket, Sight::Again);
-        }
-        if seen.len() >= self.bucket_labels_max {
-            return (OTHER, Sight::Again);
-        }
-        drop(seen);
-        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= self.bucket_labels_max && !seen.contains(bucket) {
-            return (OTHER, Sight::Again);
-        }
-        let sight = if seen.insert(bucket.into()) { Sight::First } else { Sight::Again };
-        (bucket, sight)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_names_keep_their_label_and_the_rest_share_one() {
-        let labels = BucketLabels::new(2);
-        assert_eq!(labels.label("a"), ("a", Sight::First));
-        assert_eq!(labels.label("b"), ("b", Sight::First));
-        assert_eq!(labels.label("c"), (OTHER, Sight::Again));
-        assert_eq!(labels.label("a"), ("a", Sight::Again));
     }
 }

@@ -16,8 +16,8 @@
 //! | `fencepost_connections` | | clients connected |
 //! | `fencepost_build_info` | version | always 1 |
 //!
-//! No label is an object key. Bucket labels are bounded in number, see
-//! [`BUCKET_LABELS_MAX`]; the four `fence_…_total` counters of a bucket exist, at 0, from its
+//! No label is an object key. The first 256 buckets have labels of their own, the others share
+//! `other`. The four `fence_…_total` counters of a bucket exist, at 0, from its
 //! first request on, so that a rate over the first refusal is not lost.
 
 use std::time::Duration;
@@ -27,10 +27,8 @@ use prometheus::{
     Opts, Registry, TextEncoder,
 };
 
-use super::labels::{BucketLabels, Direction, LedgerOperation, LedgerResult, OTHER, Reason, Sight};
-
-/// How many buckets have a label of their own; the others share `other`.
-pub const BUCKET_LABELS_MAX: usize = 256;
+use super::buckets::{BUCKET_LABELS_MAX, BucketCounters};
+use super::labels::{Direction, LedgerOperation, LedgerResult, Reason};
 
 /// Bounds of the latency histograms, in seconds. From a loopback store to a large upload.
 const BUCKETS_SECONDS: [f64; 13] =
@@ -40,11 +38,7 @@ const BUCKETS_SECONDS: [f64; 13] =
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    buckets: BucketLabels,
-    rejected: IntCounterVec,
-    admitted: IntCounterVec,
-    contended: IntCounterVec,
-    outcome_unknown: IntCounterVec,
+    buckets: BucketCounters,
     ledger_operations: IntCounterVec,
     ledger_seconds: HistogramVec,
     requests: IntCounterVec,
@@ -110,31 +104,7 @@ impl Metrics {
         register(&registry, traffic.in_flight_requests.clone());
         build_info(&registry);
         let metrics = Self {
-            buckets: BucketLabels::new(bucket_labels_max),
-            rejected: counters(
-                &registry,
-                "fence_rejected_total",
-                "Requests that the fence refused.",
-                &["bucket", "reason"],
-            ),
-            admitted: counters(
-                &registry,
-                "fence_admitted_total",
-                "Fenced operations that were acknowledged.",
-                &["bucket"],
-            ),
-            contended: counters(
-                &registry,
-                "fence_contended_total",
-                "Fenced operations answered with \"try again\".",
-                &["bucket"],
-            ),
-            outcome_unknown: counters(
-                &registry,
-                "fence_outcome_unknown_total",
-                "Fenced operations whose outcome could not be learnt.",
-                &["bucket"],
-            ),
+            buckets: BucketCounters::new(&registry, bucket_labels_max),
             ledger_operations: counters(
                 &registry,
                 "fence_ledger_operations_total",
@@ -195,28 +165,27 @@ impl Metrics {
     /// visible at 0. Call it for requests that are authenticated only, since whoever else could
     /// use up the labels.
     pub fn bucket_seen(&self, bucket: &str) {
-        self.bucket_label(bucket);
+        self.buckets.label(bucket);
     }
 
     /// The fence refused a request.
     pub fn rejected(&self, bucket: &str, reason: Reason) {
-        let bucket = self.bucket_label(bucket);
-        self.rejected.with_label_values(&[bucket, reason.as_str()]).inc();
+        self.buckets.rejected(bucket, reason);
     }
 
     /// A fenced operation was acknowledged.
     pub fn admitted(&self, bucket: &str) {
-        self.admitted.with_label_values(&[self.bucket_label(bucket)]).inc();
+        self.buckets.admitted(bucket);
     }
 
     /// A fenced operation was answered with "try again".
     pub fn contended(&self, bucket: &str) {
-        self.contended.with_label_values(&[self.bucket_label(bucket)]).inc();
+        self.buckets.contended(bucket);
     }
 
     /// The outcome of a fenced operation could not be learnt.
     pub fn outcome_unknown(&self, bucket: &str) {
-        self.outcome_unknown.with_label_values(&[self.bucket_label(bucket)]).inc();
+        self.buckets.outcome_unknown(bucket);
     }
 
     /// The ledger has answered, or has failed to.
@@ -241,27 +210,15 @@ impl Metrics {
     pub fn traffic(&self) -> Traffic {
         self.traffic.clone()
     }
-
-    fn bucket_label<'a>(&self, bucket: &'a str) -> &'a str {
-        let (label, sight) = self.buckets.label(bucket);
-        match sight {
-            Sight::Again if label != OTHER => {}
-            Sight::First | Sight::Again => self.create_counters(label),
-        }
-        label
-    }
-
-    fn create_counters(&self, bucket: &str) {
-        for reason in Reason::ALL {
-            self.rejected.with_label_values(&[bucket, reason.as_str()]);
-        }
-        for counters in [&self.admitted, &self.contended, &self.outcome_unknown] {
-            counters.with_label_values(&[bucket]);
-        }
-    }
 }
 
-fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+/// Registered counters with these labels.
+pub(super) fn counters(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> IntCounterVec {
     let counters = IntCounterVec::new(Opts::new(name, help), labels)
         .expect("names and labels of metrics are constants in the right form");
     register(registry, counters.clone());

@@ -3,6 +3,7 @@
 //! Neither ever holds an object key, a token's owner or a credential. Metrics are for machines
 //! and bounded in number ([`metrics`]); log lines are for people ([`log`]).
 
+mod buckets;
 pub mod labels;
 pub mod log;
 pub mod metrics;

@@ -7,16 +7,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
+use http_body::Body;
 use http_body_util::BodyExt as _;
 use tokio::task::JoinHandle;
 
 use super::body::{Gate, Gated};
 use super::multipart::Upload;
-use super::{Answer, OutBody, Route, SendError, Upstream, full, headers, set_length, signing_time};
+use super::{
+    Answer, BoxError, OutBody, Route, SendError, Upstream, full, headers, set_length, signing_time,
+};
 use crate::auth::{BodyOutcome, PayloadHash, VerifiedBody};
 use crate::clock;
 use crate::fence::{Change, Form, Forms, Outcome, StreamPermit, Terms, WritePermit};
-use crate::listener::RequestBody;
 use crate::s3::EtagQuotes;
 /// A write as the client asked for it.
 #[derive(Clone, Debug)]
@@ -187,14 +189,17 @@ impl Upstream {
     }
 
     /// Starts a PUT whose bytes are streamed, and takes in all of them but the last.
-    pub async fn begin(
+    pub async fn begin<B>(
         self: &Arc<Self>,
         permit: StreamPermit,
         request: &WriteRequest,
-        body: VerifiedBody<RequestBody>,
+        body: VerifiedBody<B>,
         payload: PayloadHash,
         change: &Change,
-    ) -> BodyEnd {
+    ) -> BodyEnd
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+    {
         let terms = permit.terms();
         let length = body.decoded_length().unwrap_or_default();
         let outcome = body.outcome();

@@ -11,10 +11,10 @@ use std::rc::Rc;
 /// A shared value with its hash beside it: a step changes few of a state's parts, and only those
 /// are copied and hashed anew.
 #[derive(Debug)]
-pub struct Part<T>(Rc<(u64, T)>);
+pub(crate) struct Part<T>(Rc<(u64, T)>);
 
 impl<T: Hash> Part<T> {
-    pub fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self(Rc::new((fingerprint(&value), value)))
     }
 }
@@ -39,7 +39,7 @@ impl<T> std::ops::Deref for Part<T> {
 }
 
 /// Something with states and steps.
-pub trait Space {
+pub(crate) trait Space {
     type State: Hash + Clone;
     type Action: Clone;
     fn starts(&self) -> Vec<Self::State>;
@@ -53,15 +53,15 @@ pub trait Space {
 
 /// What a search found.
 #[derive(Debug)]
-pub struct Found<S, A> {
+pub(crate) struct Found<S, A> {
     /// Different states.
-    pub states: usize,
+    pub(crate) states: usize,
     /// Steps taken, those into known states included.
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// The longest of the shortest ways to a state.
-    pub depth: usize,
+    pub(crate) depth: usize,
     /// The start and the actions of a shortest way to a violation.
-    pub violation: Option<(S, Vec<A>)>,
+    pub(crate) violation: Option<(S, Vec<A>)>,
 }
 
 /// Fingerprints are hashes already.
@@ -95,7 +95,7 @@ type Origin = (u32, u16);
 ///
 /// When there are more than `states_max` states: a configuration that outgrows its time limit
 /// must be noticed, not cut short.
-pub fn search<M: Space>(space: &mut M, states_max: usize) -> Found<M::State, M::Action> {
+pub(crate) fn search<M: Space>(space: &mut M, states_max: usize) -> Found<M::State, M::Action> {
     let starts = space.starts();
     let mut seen: HashSet<u64, BuildHasherDefault<AsItIs>> = HashSet::default();
     let mut origins: Vec<Origin> = Vec::new();

@@ -24,6 +24,7 @@ impl Operations {
             delimiter: input.delimiter.as_deref().unwrap_or_default(),
             after: input.marker.as_deref().unwrap_or_default(),
             items_max: page_size(input.max_keys)?,
+            ..Query::default()
         };
         let page = self.page_of_objects(&input.bucket, query)?;
         // Without a delimiter the last key is the marker, and Amazon leaves the element out.
@@ -58,6 +59,7 @@ impl Operations {
             delimiter: input.delimiter.as_deref().unwrap_or_default(),
             after: &after,
             items_max: page_size(input.max_keys)?,
+            ..Query::default()
         };
         let page = self.page_of_objects(&input.bucket, query)?;
         let mut contents = contents(&page, url);
@@ -165,6 +167,7 @@ fn page_of_versions(
         delimiter: input.delimiter.as_deref().unwrap_or_default(),
         after: marker.key,
         items_max,
+        ..Query::default()
     };
     let mut page = VersionPage { items: Vec::new(), common_prefixes: Vec::new(), next: None };
     let newest_first = |key: &str| bucket.keys.get(key).into_iter().flatten().rev();

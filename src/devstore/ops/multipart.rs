@@ -190,23 +190,27 @@ impl Operations {
         let query = Query {
             prefix: input.prefix.as_deref().unwrap_or_default(),
             delimiter: input.delimiter.as_deref().unwrap_or_default(),
-            // Several uploads may share a key, so the marker is applied to the pair below.
-            after: "",
+            after,
+            keys_repeat: true,
             items_max: page_size(input.max_uploads)?,
         };
-        let page = self.store.read(|index| {
+        let mut page = self.store.read(|index| {
             let bucket = index.bucket(&input.bucket)?;
+            // Without an id the marker's key is done with; with one, what comes after it is left.
             let left = bucket.uploads.iter().filter(|(id, upload)| {
-                (upload.key.as_str(), *id) > (after, id_marker)
-                    && (upload.key != after || !id_marker.is_empty())
+                upload.key != after || (!id_marker.is_empty() && *id > id_marker)
             });
             let shown = left.map(|(id, upload)| (upload.key.as_str(), listed_upload(id, upload)));
             Ok(query.page(shown))
         })?;
-        let last = page.items.last().filter(|_| page.next.is_some());
+        let last = page.items.last().filter(|last| last.key.is_some() && last.key == page.next);
+        let next_upload_id_marker = last.and_then(|upload| upload.upload_id.clone());
+        for upload in &mut page.items {
+            upload.key = upload.key.as_deref().map(|key| encode(key, url));
+        }
         Ok(ListMultipartUploadsOutput {
             next_key_marker: page.next.as_deref().map(|key| encode(key, url)),
-            next_upload_id_marker: last.and_then(|upload| upload.upload_id.clone()),
+            next_upload_id_marker,
             is_truncated: Some(page.next.is_some()),
             common_prefixes: Some(common_prefixes(&page.common_prefixes, url)),
             uploads: Some(page.items),

@@ -1,0 +1,198 @@
+//! The proxies: the driver that carries out what the fence says, and what happens when a proxy
+//! withdraws intents or dies.
+
+use super::search::Part;
+use super::world::{Ask, End, Phase, Setting, Violation, Wait, World, forms, id};
+use fencepost::fence::{
+    Attempt, Change, Contents, Effect, KeyId, Memory, Operation, Outcome, Token, Verdict,
+};
+
+impl Setting {
+    pub(crate) fn start(&self, world: &mut World, number: usize, proxy: usize) {
+        let client = world.runs[number].client.clone();
+        let operation = Operation {
+            id: id(number),
+            token: Token::new(client.token).expect("tokens are not zero"),
+            key: KeyId::new("k"),
+            change: match client.ask {
+                Ask::Put(content) => Change::Put(Contents::Buffered(forms(content))),
+                Ask::Stream(_) => Change::Put(Contents::Streamed),
+                Ask::Delete => Change::Delete,
+            },
+            condition: client.condition.clone(),
+            signed_at: world.now,
+        };
+        world.proxies_used = world.proxies_used.max(proxy + 1);
+        let memory = (*world.proxies[proxy]).clone();
+        let attempt = Box::new(Attempt::new(self.protocol, operation, memory));
+        self.go_on(world, number, proxy, attempt, self.pauses, Outcome::Start);
+    }
+
+    /// Hands the outcome to the machine and does what it says, up to what takes a request.
+    fn go_on(
+        &self,
+        world: &mut World,
+        number: usize,
+        proxy: usize,
+        mut attempt: Box<Attempt>,
+        mut pauses: u8,
+        mut outcome: Outcome,
+    ) {
+        let wait = loop {
+            match attempt.advance(outcome) {
+                Effect::Observe => break Wait::Observe,
+                Effect::Load => break Wait::Load,
+                Effect::Begin(permit) => {
+                    let now = world.now;
+                    let too_old = now > permit.terms().signed_at + self.protocol.signature_seconds;
+                    world.edit(number, |run| run.stream = (!too_old).then_some(now));
+                    break Wait::Body;
+                }
+                Effect::Swap(swap) => break Wait::Swap(swap),
+                Effect::Send(permit) => {
+                    let flight = self.flight(&world.runs[number], permit.terms());
+                    world.edit(number, |run| run.flight = Some(flight));
+                    break Wait::Answer;
+                }
+                Effect::Pause if pauses == 0 => outcome = Outcome::OutOfPatience,
+                Effect::Pause => {
+                    pauses -= 1;
+                    outcome = Outcome::Paused;
+                }
+                Effect::Finish(verdict) => {
+                    self.finish(world, number, &verdict);
+                    let mut memory = attempt.into_memory();
+                    memory.absorb(&world.proxies[proxy]);
+                    world.proxies[proxy] = Part::new(memory);
+                    return;
+                }
+            }
+        };
+        world.set_phase(number, Phase::Running { proxy, attempt, wait, pauses });
+    }
+
+    fn finish(&self, world: &mut World, number: usize, verdict: &Verdict) {
+        let end = match verdict {
+            Verdict::Applied { .. } => End::Applied,
+            Verdict::AlreadyAbsent => End::AlreadyAbsent,
+            Verdict::Stale { .. }
+            | Verdict::ConditionFailed(_)
+            | Verdict::Rejected
+            | Verdict::BodyFailed
+            | Verdict::Contended(_)
+            | Verdict::Unavailable => End::Refused,
+            Verdict::OutcomeUnknown => End::Unknown,
+            Verdict::Broken => {
+                world.blame(Violation::Broken);
+                End::Unknown
+            }
+        };
+        let run = world.runs[number].clone();
+        match end {
+            End::Applied if run.applied != 1 => world.blame(Violation::NotExactlyOnce),
+            End::Refused | End::AlreadyAbsent if run.applied != 0 => {
+                world.blame(Violation::RefusedYetApplied);
+            }
+            End::Applied | End::AlreadyAbsent => {
+                world.acknowledged = world.acknowledged.max(run.client.token);
+            }
+            End::Refused | End::Unknown | End::Retried => {}
+        }
+        world.set_phase(number, Phase::Over(end));
+    }
+
+    /// The running operation's parts.
+    pub(crate) fn running(world: &World, number: usize) -> (usize, Box<Attempt>, Wait, u8) {
+        match &world.runs[number].phase {
+            Phase::Running { proxy, attempt, wait, pauses } => {
+                (*proxy, attempt.clone(), wait.clone(), *pauses)
+            }
+            Phase::Ready | Phase::Over(_) => unreachable!("only running operations ask"),
+        }
+    }
+
+    pub(crate) fn ask(&self, world: &mut World, number: usize) {
+        let (proxy, attempt, wait, pauses) = Self::running(world, number);
+        let outcome = match wait {
+            Wait::Observe => {
+                Outcome::Observed { tag: world.object.tag.clone(), stamp: world.object.stamp }
+            }
+            Wait::Load => Outcome::Loaded(world.snapshot()),
+            // It was moving all the time, however long it took.
+            Wait::Body => match (world.runs[number].stream, world.runs[number].client.ask) {
+                (Some(_), Ask::Stream(content)) => {
+                    let now = world.now;
+                    world.edit(number, |run| run.stream = Some(now));
+                    Outcome::Received(forms(content))
+                }
+                (Some(_) | None, Ask::Stream(_) | Ask::Put(_) | Ask::Delete) => Outcome::Rejected,
+            },
+            Wait::Swap(swap) => match world.swap(&swap) {
+                Some(version) => Outcome::Swapped(version),
+                None => Outcome::SwapLost,
+            },
+            Wait::Answer => unreachable!("a write is answered when it arrives"),
+        };
+        self.go_on(world, number, proxy, attempt, pauses, outcome);
+    }
+
+    pub(crate) fn ask_in_vain(&self, world: &mut World, number: usize) {
+        let (proxy, attempt, wait, pauses) = Self::running(world, number);
+        let outcome = match wait {
+            Wait::Observe => Outcome::ObserveFailed,
+            Wait::Load => Outcome::LedgerFailed,
+            Wait::Body => Outcome::BodyFailed,
+            Wait::Swap(swap) => {
+                world.edit(number, |run| run.late_swap = Some(swap));
+                Outcome::LedgerFailed
+            }
+            Wait::Answer => Outcome::Unknown,
+        };
+        self.go_on(world, number, proxy, attempt, pauses, outcome);
+    }
+
+    pub(crate) fn arrive(&self, world: &mut World, number: usize) {
+        let run = world.runs[number].clone();
+        let flight = run.flight.clone().expect("it is on its way");
+        let passes = self.passes(world, &run, &flight);
+        let outcome = if passes {
+            Outcome::Applied(self.commit(world, number))
+        } else {
+            world.edit(number, |run| run.flight = None);
+            if world.now > flight.deadline { Outcome::Rejected } else { Outcome::Refused }
+        };
+        if let Phase::Running { wait: Wait::Answer, .. } = run.phase {
+            let (proxy, attempt, _, pauses) = Self::running(world, number);
+            self.go_on(world, number, proxy, attempt, pauses, outcome);
+        }
+    }
+
+    pub(crate) fn withdraw(world: &mut World, proxy: usize) {
+        let mut memory = (*world.proxies[proxy]).clone();
+        match memory.withdrawal() {
+            Some(swap) => match world.swap(&swap) {
+                Some(version) => memory.swapped(swap.next, version),
+                None => memory.forget_record(),
+            },
+            None if memory.highest().is_none() => memory.loaded(world.snapshot()),
+            None => memory.withdrawn(),
+        }
+        world.proxies[proxy] = Part::new(memory);
+    }
+
+    pub(crate) fn crash(world: &mut World, proxy: usize) {
+        world.proxies[proxy] = Part::new(Memory::default());
+        for number in 0..world.runs.len() {
+            let wait = match &world.runs[number].phase {
+                Phase::Running { proxy: at, wait, .. } if *at == proxy => wait.clone(),
+                Phase::Ready | Phase::Running { .. } | Phase::Over(_) => continue,
+            };
+            world.edit(number, |run| {
+                run.phase = Phase::Over(End::Unknown);
+                if let Wait::Swap(swap) = wait {
+                    run.late_swap = Some(swap);
+                }
+            });
+        }
+    }
+}

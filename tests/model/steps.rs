@@ -1,0 +1,228 @@
+//! Which steps a state allows, and what they lead to.
+
+use super::search::{Part, Space};
+use super::world::{
+    Action, Client, End, Flight, Object, Phase, Run, Setting, Wait, World, forms, version,
+};
+use fencepost::fence::{Form, Memory, Swap, Tag, Tags};
+use std::rc::Rc;
+
+impl Setting {
+    fn actions_of_run(&self, world: &World, number: usize, into: &mut Vec<Action>) {
+        let run = &world.runs[number];
+        let faults = &world.faults;
+        let proxies = self.proxies.min(world.proxies_used + 1);
+        match &run.phase {
+            Phase::Ready => into.extend((0..proxies).map(|proxy| Action::Start(number, proxy))),
+            Phase::Running { wait: Wait::Answer, .. } => {
+                into.push(Action::Arrive(number));
+                if faults.timeouts > 0 {
+                    into.push(Action::TimeOut(number));
+                }
+            }
+            Phase::Running { wait, .. } => {
+                into.push(Action::Ask(number));
+                let (can_fail, action) = match wait {
+                    Wait::Observe | Wait::Load => (faults.outages, Action::AskInVain(number)),
+                    Wait::Swap(_) => (faults.swaps_lost, Action::AskInVain(number)),
+                    Wait::Body => (faults.broken_bodies, Action::BodyBreaks(number)),
+                    Wait::Answer => (0, Action::TimeOut(number)),
+                };
+                if can_fail > 0 {
+                    into.push(action);
+                }
+            }
+            Phase::Over(End::Unknown) if faults.retries > 0 => {
+                into.extend((0..proxies).map(|proxy| Action::Retry(number, proxy)));
+            }
+            Phase::Over(_) => {}
+        }
+        if let (Phase::Over(_), Some(flight)) = (&run.phase, &run.flight)
+            && self.passes(world, run, flight)
+        {
+            into.push(Action::Arrive(number));
+        }
+        // A read-back is under way while the request still is.
+        if let (Phase::Running { wait, .. }, Some(flight)) = (&run.phase, &run.flight)
+            && *wait != Wait::Answer
+            && self.passes(world, run, flight)
+        {
+            into.push(Action::Arrive(number));
+        }
+        if run.late_swap.is_some() {
+            into.push(Action::LateSwap(number));
+        }
+    }
+
+    /// Forgets what can no longer matter, so that states differing in nothing else are one.
+    pub(crate) fn tidy(&self, world: &mut World) {
+        for number in 0..world.runs.len() {
+            let run = &world.runs[number];
+            let gone = |swap: &Swap| swap.base != version(world.version);
+            let swap_gone = run.late_swap.as_ref().is_some_and(gone);
+            let waiting = matches!(run.phase, Phase::Running { .. });
+            let never = |flight: &Flight| {
+                let tag_gone = self.protocol.tags == Tags::Unique
+                    && flight.terms.expects != Tag::Absent
+                    && flight.terms.expects != world.object.tag
+                    && !flight.terms.exclusive;
+                !waiting && (world.now > flight.deadline || tag_gone)
+            };
+            let flight_gone = run.flight.as_ref().is_some_and(never);
+            if swap_gone || flight_gone {
+                world.edit(number, |run| {
+                    run.late_swap = run.late_swap.take().filter(|_| !swap_gone);
+                    run.flight = run.flight.take().filter(|_| !flight_gone);
+                });
+            }
+        }
+    }
+
+    fn count(&mut self, what: &'static str, is_so: bool) {
+        if is_so {
+            *self.seen.entry(what).or_default() += 1;
+        }
+    }
+}
+
+impl Space for Setting {
+    type State = World;
+    type Action = Action;
+
+    fn starts(&self) -> Vec<World> {
+        let start = |(content, clients): &(Option<&'static str>, Vec<Client>)| World {
+            now: 1,
+            object: Part::new(Object {
+                tag: content.map_or(Tag::Absent, |content| forms(content).plain),
+                stamp: None,
+            }),
+            writes: 0,
+            record: Part::new(None),
+            version: 0,
+            proxies: vec![Part::new(Memory::default()); self.proxies],
+            proxies_used: 0,
+            runs: clients
+                .iter()
+                .map(|client| {
+                    Part::new(Run {
+                        client: Rc::new(client.clone()),
+                        phase: Phase::Ready,
+                        flight: None,
+                        late_swap: None,
+                        applied: 0,
+                        stream: None,
+                        chained: false,
+                    })
+                })
+                .collect(),
+            acknowledged: 0,
+            faults: self.faults,
+            violation: None,
+        };
+        self.starts.iter().map(start).collect()
+    }
+
+    fn actions(&self, world: &World, into: &mut Vec<Action>) {
+        for number in 0..world.runs.len() {
+            self.actions_of_run(world, number, into);
+        }
+        for proxy in 0..world.proxies_used {
+            if world.proxies[proxy].owes_withdrawal() {
+                into.push(Action::Withdraw(proxy));
+            }
+            if world.faults.crashes > 0 {
+                into.push(Action::Crash(proxy));
+            }
+        }
+        if world.faults.ticks > 0 {
+            into.push(Action::Tick);
+        }
+    }
+
+    fn step(&self, world: &World, action: &Action) -> World {
+        let mut next = world.clone();
+        match *action {
+            Action::Start(number, proxy) => {
+                self.start(&mut next, number, proxy);
+                next.edit(number, |run| run.chained = run.flight.is_some());
+            }
+            Action::Ask(number) => self.ask(&mut next, number),
+            Action::AskInVain(number) => {
+                let (_, _, wait, _) = Self::running(&next, number);
+                match wait {
+                    Wait::Swap(_) => next.faults.swaps_lost -= 1,
+                    Wait::Observe | Wait::Load | Wait::Body | Wait::Answer => {
+                        next.faults.outages -= 1;
+                    }
+                }
+                self.ask_in_vain(&mut next, number);
+            }
+            Action::BodyBreaks(number) => {
+                next.faults.broken_bodies -= 1;
+                self.ask_in_vain(&mut next, number);
+            }
+            Action::TimeOut(number) => {
+                next.faults.timeouts -= 1;
+                self.ask_in_vain(&mut next, number);
+            }
+            Action::Arrive(number) => self.arrive(&mut next, number),
+            Action::LateSwap(number) => {
+                let swap = next.runs[number].late_swap.clone().expect("it is on its way");
+                next.swap(&swap);
+                next.edit(number, |run| run.late_swap = None);
+            }
+            Action::Withdraw(proxy) => Self::withdraw(&mut next, proxy),
+            Action::Crash(proxy) => {
+                next.faults.crashes -= 1;
+                Self::crash(&mut next, proxy);
+            }
+            Action::Tick => {
+                next.faults.ticks -= 1;
+                next.now += 1;
+            }
+            Action::Retry(number, proxy) => {
+                next.faults.retries -= 1;
+                next.set_phase(number, Phase::Over(End::Retried));
+                let again = Run {
+                    client: Rc::clone(&next.runs[number].client),
+                    phase: Phase::Ready,
+                    flight: None,
+                    late_swap: None,
+                    applied: 0,
+                    stream: None,
+                    chained: false,
+                };
+                next.runs.push(Part::new(again));
+                let last = next.runs.len() - 1;
+                self.start(&mut next, last, proxy);
+            }
+        }
+        self.tidy(&mut next);
+        next
+    }
+
+    fn is_violation(&self, world: &World) -> bool {
+        world.violation.is_some()
+    }
+
+    fn visit(&mut self, world: &World) {
+        let over = |end: End| world.runs.iter().any(|run| run.phase == Phase::Over(end));
+        let all_applied = world.runs.iter().all(|run| run.phase == Phase::Over(End::Applied));
+        self.count("all applied", all_applied);
+        self.count("already absent", over(End::AlreadyAbsent));
+        self.count("refused", over(End::Refused));
+        self.count("outcome unknown", over(End::Unknown));
+        self.count("asked again", over(End::Retried));
+        for run in &world.runs {
+            let Some(flight) = &run.flight else { continue };
+            self.count("one-part form", flight.terms.form == Form::OnePart);
+            self.count("exclusive", flight.terms.exclusive);
+            let one_part = flight.terms.form == Form::OnePart;
+            self.count("exclusive one-part form", one_part && flight.terms.exclusive);
+            self.count("chain", run.chained);
+            self.count("signature too old", world.now > flight.deadline);
+            self.count("no intent", flight.terms.intent.is_none());
+            self.count("write on its way, sender gone", matches!(run.phase, Phase::Over(_)));
+        }
+    }
+}
