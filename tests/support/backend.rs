@@ -154,6 +154,7 @@ impl Backend {
             bucket: self.ledger.clone(),
             prefix: String::new(),
             quotes: EtagQuotes::Quoted,
+            region: "us-east-1".into(),
         };
         ObjectLedger::new(self.sdk(None), config)
     }
