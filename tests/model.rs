@@ -42,7 +42,7 @@ const PROTOCOL: Protocol = Protocol {
     rounds_max: 1,
     read_backs_max: 1,
     signature_seconds: 1,
-    bodiless_signature_seconds: 1,
+    bodiless_life_seconds: 1,
     body_stall_seconds: 1,
     rules: Rules::ALL,
 };
