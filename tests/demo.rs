@@ -2,7 +2,9 @@
 //! can fail.
 
 #![cfg(all(unix, feature = "embedded-store"))]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like tests")]
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fencepost::demo::{self, Options};
 use fencepost::fence::{Rule, Rules};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");
 
@@ -21,13 +23,17 @@ const DEMO_MAX: Duration = Duration::from_secs(30);
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("demo").args(arguments).process_group(0).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("FENCEPOST_") {
-            command.env_remove(name);
-        }
+    for name in variables_of_ours() {
+        command.env_remove(name);
     }
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+#[expect(clippy::disallowed_methods, reason = "what the program under test would inherit")]
+fn variables_of_ours() -> impl Iterator<Item = OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names.filter(|name| name.to_string_lossy().starts_with("FENCEPOST_"))
 }
 
 struct Played {
@@ -190,14 +196,14 @@ async fn without_avoidance_only_the_third_act_fails() {
     );
 }
 
-/// Ends the demo with `signal` while A is stopped, which is when it is hardest to get rid of.
-fn end_while_a_is_stopped(signal: Signal) -> (Option<i32>, String) {
+/// Ends the demo while A is stopped, which is when it is hardest to get rid of.
+fn end_while_a_is_stopped(end: impl FnOnce(Pid)) -> (Option<i32>, String) {
     let mut child = command(&[]).spawn().unwrap();
     let id = pid(child.id());
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let stopped = lines.by_ref().map(Result::unwrap).find(|line| line.contains("is stopped"));
     assert!(stopped.is_some(), "A was never stopped");
-    kill_process(id, signal).unwrap();
+    end(id);
     let mut errors = String::new();
     let status = child.wait().unwrap();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -207,7 +213,9 @@ fn end_while_a_is_stopped(signal: Signal) -> (Option<i32>, String) {
 
 #[test]
 fn ctrl_c_takes_the_workers_along() {
-    let (code, errors) = end_while_a_is_stopped(Signal::INT);
+    let (code, errors) = end_while_a_is_stopped(|group| {
+        kill_process_group(group, Signal::INT).unwrap();
+    });
     assert_eq!(code, Some(1));
     assert_eq!(errors, "fencepost: the demo was ended by a signal; nothing is left running\n");
 }
@@ -216,6 +224,6 @@ fn ctrl_c_takes_the_workers_along() {
 #[cfg(target_os = "linux")]
 #[test]
 fn kill_9_takes_the_workers_along() {
-    let (code, _) = end_while_a_is_stopped(Signal::KILL);
+    let (code, _) = end_while_a_is_stopped(|id| kill_process(id, Signal::KILL).unwrap());
     assert_eq!(code, None);
 }

@@ -15,8 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::DemoError;
 use super::wire::{self, Acquire, Grant};
-use super::{DemoError, timeline};
 use crate::clock;
 
 /// How long a lock is granted for.
@@ -135,7 +135,7 @@ impl Locks {
             None => FIRST_TOKEN,
         };
         locks.insert(lock.to_owned(), Held { owner: owner.to_owned(), token, until: now + LEASE });
-        Ok(Grant { token, lease_ms: timeline::milliseconds(LEASE) })
+        Ok(Grant { token, lease_ms: wire::milliseconds(LEASE) })
     }
 
     fn tell(&self, event: Event) {

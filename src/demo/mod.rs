@@ -84,7 +84,7 @@ pub struct Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// Something of the operating system's.
-    #[error("{doing}: {source}")]
+    #[error("{doing}")]
     Io {
         /// What was being done.
         doing: String,

@@ -2,7 +2,7 @@
 //!
 //! None outlives the demo. It is killed when its handle is dropped, which covers errors, Ctrl-C and
 //! panics; its standard input ends with the demo, on which it exits by itself; and since a stopped
-//! process cannot do that, Linux is asked to kill it with its parent ([`die_with_parent`]).
+//! process cannot do that, Linux is asked to kill it with its parent ([`belong_to_parent`]).
 //! Elsewhere the kernel sends a process that was stopped, and left behind by its group, SIGHUP and
 //! SIGCONT (POSIX, `_exit`).
 
@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::io::BufReader;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+use super::timeline::Who;
 use super::wire::{self, Answer, Grant, Order, Report, Role};
 use super::{DemoError, worker_arguments};
 
@@ -25,7 +26,7 @@ const STOP_POLL: Duration = Duration::from_millis(2);
 
 /// One worker.
 pub(super) struct Worker {
-    name: &'static str,
+    who: Who,
     id: u32,
     child: Child,
     orders: ChildStdin,
@@ -35,13 +36,9 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts `program` as a worker. Its environment is empty, so that no setting of the user's
     /// changes what the AWS SDK does.
-    pub(super) async fn start(
-        program: &Path,
-        name: &'static str,
-        role: &Role,
-    ) -> Result<Self, DemoError> {
+    pub(super) async fn start(program: &Path, who: Who, role: &Role) -> Result<Self, DemoError> {
         let mut child = Command::new(program)
-            .args(worker_arguments(name))
+            .args(worker_arguments(who.name()))
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -51,14 +48,14 @@ impl Worker {
         let id = child.id().expect("it has not been waited for");
         let orders = child.stdin.take().expect("it is piped");
         let reports = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut worker = Self { name, id, child, orders, reports };
+        let mut worker = Self { who, id, child, orders, reports };
         worker.tell(role).await?;
         Ok(worker)
     }
 
-    /// `A` or `B`.
-    pub(super) fn name(&self) -> &'static str {
-        self.name
+    /// Which one it is.
+    pub(super) fn who(&self) -> Who {
+        self.who
     }
 
     /// The process's id.
@@ -107,30 +104,32 @@ impl Worker {
         let stopped = tokio::time::timeout(STOP_MAX, stopped).await;
         stopped
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            .map_err(DemoError::io(format!("worker {} cannot be stopped", self.name)))
+            .map_err(DemoError::io(format!("worker {} cannot be stopped", self.who.name())))
     }
 
     /// Lets the process go on (SIGCONT).
     pub(super) fn resume(&self) -> Result<(), DemoError> {
         signal::resume(self.id)
-            .map_err(DemoError::io(format!("worker {} cannot be continued", self.name)))
+            .map_err(DemoError::io(format!("worker {} cannot be continued", self.who.name())))
     }
 
     /// Kills the process, and waits until it is gone.
     pub(super) async fn end(mut self) -> Result<(), DemoError> {
         let killed = self.child.kill().await;
-        killed.map_err(DemoError::io(format!("worker {} cannot be ended", self.name)))
+        killed.map_err(DemoError::io(format!("worker {} cannot be ended", self.who.name())))
     }
 
     async fn tell<T: serde::Serialize + Sync>(&mut self, what: &T) -> Result<(), DemoError> {
         let told = wire::send(&mut self.orders, what).await;
-        told.map_err(DemoError::io(format!("worker {} cannot be reached", self.name)))
+        told.map_err(DemoError::io(format!("worker {} cannot be reached", self.who.name())))
     }
 
     async fn report(&mut self) -> Result<Report, DemoError> {
         let report = wire::receive(&mut self.reports).await;
-        let report = report
-            .map_err(DemoError::io(format!("worker {} reports what is no report", self.name)))?;
+        let report = report.map_err(DemoError::io(format!(
+            "worker {} reports what is no report",
+            self.who.name()
+        )))?;
         match report {
             Some(Report::Failed(why)) => Err(self.wrong(why)),
             Some(report) => Ok(report),
@@ -143,12 +142,21 @@ impl Worker {
     }
 
     fn wrong(&self, what: String) -> DemoError {
-        DemoError::Worker { name: self.name, what }
+        DemoError::Worker { name: self.who.name(), what }
     }
 }
 
-/// Has the kernel kill this process when its parent dies, where the kernel can.
-pub(super) fn die_with_parent() -> io::Result<()> {
+/// Makes this process end with its parent, and not before.
+///
+/// Ctrl-C reaches every process on the terminal. It is for the demo alone, which says so and ends
+/// its workers; a handler that is set takes the place of the default, which is to end, for good.
+/// And the kernel kills this process when its parent dies, where it can do that.
+pub(super) fn belong_to_parent() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let _nobody_listens = signal(SignalKind::interrupt())?;
+    }
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Signal, set_parent_process_death_signal};

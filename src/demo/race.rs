@@ -54,8 +54,8 @@ impl<W: Write + Send> Performance<'_, W> {
         let program = &self.options.program;
         let role = |door| self.stage.role(door, self.lock.address(), key);
         let pair = Pair {
-            a: Worker::start(program, "A", &role(door_of_a)).await?,
-            b: Worker::start(program, "B", &role(door_of_b)).await?,
+            a: Worker::start(program, Who::A, &role(door_of_a)).await?,
+            b: Worker::start(program, Who::B, &role(door_of_b)).await?,
         };
         let (a, b) = (pair.a.id(), pair.b.id());
         self.timeline.begin();
@@ -67,13 +67,13 @@ impl<W: Write + Send> Performance<'_, W> {
     pub(super) async fn acquire(&mut self, worker: &mut Worker) -> Result<u64, DemoError> {
         worker.acquire().await?;
         let grant = worker.acquired().await?;
-        self.timeline.granted(Who::worker(worker.name()), grant);
+        self.timeline.granted(worker.who(), grant);
         Ok(grant.token)
     }
 
     /// The second worker asks for the lock, waits for the first one's lease to run out, and gets it.
     pub(super) async fn take_over(&mut self, worker: &mut Worker) -> Result<u64, DemoError> {
-        let who = Who::worker(worker.name());
+        let who = worker.who();
         worker.acquire().await?;
         let grant = {
             let mut acquired = std::pin::pin!(worker.acquired());
@@ -96,7 +96,7 @@ impl<W: Write + Send> Performance<'_, W> {
         worker: &mut Worker,
         body: &str,
     ) -> Result<(), DemoError> {
-        let who = Who::worker(worker.name());
+        let who = worker.who();
         let left = worker.lease_left().await?;
         if left.is_zero() {
             return Err(DemoError::LeaseOver);
@@ -113,7 +113,7 @@ impl<W: Write + Send> Performance<'_, W> {
     /// The stopped worker goes on, and its write goes out.
     pub(super) async fn come_back(&mut self, worker: &mut Worker) -> Result<Answer, DemoError> {
         worker.resume()?;
-        self.timeline.event(Who::worker(worker.name()), "goes on (SIGCONT) and writes");
+        self.timeline.event(worker.who(), "goes on (SIGCONT) and writes");
         self.answered(worker).await
     }
 
@@ -173,7 +173,7 @@ impl<W: Write + Send> Performance<'_, W> {
         worker.put(body, if_match).await?;
         let condition = if if_match { " with If-Match" } else { "" };
         let what = format!("writes \"{body}\"{condition}");
-        self.timeline.event(Who::worker(worker.name()), &what);
+        self.timeline.event(worker.who(), &what);
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl<W: Write + Send> Performance<'_, W> {
             write!(what, "; the highest token is {highest}")
                 .expect("writing to a string cannot fail");
         }
-        self.timeline.event(Who::worker(worker.name()), &what);
+        self.timeline.event(worker.who(), &what);
         Ok(answer)
     }
 }

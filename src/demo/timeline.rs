@@ -12,11 +12,6 @@ use super::lock::Event;
 use super::wire::Grant;
 use crate::clock;
 
-/// Milliseconds of a duration that is far from overflowing.
-pub(super) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Seconds with two decimals: `2.31 s`.
 pub(super) fn seconds(duration: Duration) -> String {
     format!("{:.2} s", duration.as_secs_f64())
@@ -45,12 +40,8 @@ pub(super) enum Who {
 }
 
 impl Who {
-    /// The worker of this name.
-    pub(super) fn worker(name: &str) -> Self {
-        if name == "A" { Self::A } else { Self::B }
-    }
-
-    fn name(self) -> &'static str {
+    /// The name, as it is printed.
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::A => "A",
             Self::B => "B",
@@ -195,8 +186,8 @@ impl<W: Write> Timeline<W> {
         let Outcome { checks, wrong } = self.outcome;
         let took = seconds(clock::monotonic() - self.began);
         let line = match wrong {
-            0 => self.styled(Style::Green, &format!("All {checks} outcomes were the right ones.")),
-            _ => self.styled(Style::Red, &format!("{wrong} of {checks} outcomes were wrong.")),
+            0 => self.styled(Style::Green, &format!("All {checks} outcomes are right.")),
+            _ => self.styled(Style::Red, &format!("{wrong} of {checks} outcomes are wrong.")),
         };
         self.text(&format!("\n{line} It took {took}, and nothing is left running."));
         self.outcome
@@ -234,7 +225,7 @@ mod tests {
         });
         assert!(text.contains("  ✓ status: 200\n  All is well.\n"), "{text}");
         assert!(text.contains("  ✗ status: 200\n    expected: 409\n  That is not"), "{text}");
-        assert!(text.contains("\n1 of 2 outcomes were wrong."), "{text}");
+        assert!(text.contains("\n1 of 2 outcomes are wrong."), "{text}");
     }
 
     #[test]

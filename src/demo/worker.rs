@@ -15,8 +15,8 @@ use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError
 use aws_sdk_s3::primitives::ByteStream;
 use tokio::sync::mpsc;
 
-use super::wire::{Answer, Grant, Order, Report, Role};
-use super::{lock, process, timeline};
+use super::wire::{self, Answer, Grant, Order, Report, Role};
+use super::{lock, process};
 use crate::clock;
 use crate::config::BackendConfig;
 use crate::s3::strip_quotes;
@@ -37,7 +37,7 @@ const FENCE_HIGHEST: &str = "x-fence-highest";
 ///
 /// When a pipe breaks, or carries what is not an order.
 pub async fn work(name: &str) -> io::Result<()> {
-    process::die_with_parent()?;
+    process::belong_to_parent()?;
     let mut role = String::new();
     if io::stdin().read_line(&mut role)? == 0 {
         return Ok(());
@@ -107,7 +107,7 @@ impl Worker {
             Order::Acquire => self.acquire().await.map(Report::Acquired),
             Order::CheckLease => self.lease().map(|lease| {
                 let left = lease.until.saturating_duration_since(clock::monotonic());
-                Report::LeaseLeft(timeline::milliseconds(left))
+                Report::LeaseLeft(wire::milliseconds(left))
             }),
             Order::Put { body, if_match } => self.put(body, if_match).await.map(Report::Answered),
         };
