@@ -2,11 +2,11 @@
 //!
 //! Many stores accept a conditional header and ignore it, or look at it before they take the write
 //! and not when they make it. So each operation is tried with a condition that must fail as well
-//! as with one that holds, and with a body that another write overtakes half-way. Everything
-//! happens in the ledger bucket under a scratch prefix; no data bucket is touched.
+//! as with one that holds, with a body that another write overtakes half-way, and by two at once.
+//! Everything happens in the ledger bucket under a scratch prefix; no data bucket is touched.
 //!
-//! It does *not* race many writers against each other, and does not find out whether a data
-//! bucket's tags repeat: that is a setting.
+//! A race that is lost properly proves little: a store whose gap is narrow passes. And it is *not*
+//! found out whether a data bucket's tags repeat: that is a setting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use bytes::Bytes;
+use futures_util::future::{join_all, try_join_all};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use tokio::sync::oneshot;
@@ -30,6 +31,9 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// How long the first half of an overtaken body is given to arrive.
 const HALF_BODY_PAUSE: Duration = Duration::from_millis(150);
+
+/// How many keys are raced for, all at the same time.
+const RACES: usize = 8;
 
 /// An ETag that no object has.
 const FOREIGN_ETAG: &str = "00000000000000000000000000000000";
@@ -155,6 +159,8 @@ impl Scratch<'_> {
         let etag_quotes = self.learn_quotes("a", &first, backend.etag_quotes).await?;
         self.overtake_swap(etag_quotes).await?;
         self.overtake_create().await?;
+        let races = (0..RACES).map(|number| self.race(number, etag_quotes));
+        try_join_all(races).await?;
         let delete = self.learn_delete(etag_quotes, backend.conditional_delete).await?;
         Ok(Findings { etag_quotes, delete })
     }
@@ -235,6 +241,16 @@ impl Scratch<'_> {
         Ok(())
     }
 
+    /// Two at once with the same condition, which only one of them can meet.
+    async fn race(&self, number: usize, quotes: EtagQuotes) -> Result<(), ProbeError> {
+        let key = race_key(number);
+        let (one, two) = tokio::join!(self.create(&key, "1"), self.create(&key, "2"));
+        let Some(etag) = winner(CREATE, [one, two])? else { return Ok(()) };
+        let (one, two) =
+            tokio::join!(self.swap(&key, &etag, quotes, "3"), self.swap(&key, &etag, quotes, "4"));
+        winner(SWAP, [one, two]).map(drop)
+    }
+
     /// A store that ignores the condition of DELETE can be fenced all the same, exclusively (F8).
     async fn learn_delete(
         &self,
@@ -297,17 +313,41 @@ impl Scratch<'_> {
     }
 
     async fn clean_up(&self) {
-        for key in ["a", "b", "c", "d"] {
-            let request = self.client.delete_object().bucket(self.bucket).key(self.key(key));
+        let keys = ["a", "b", "c", "d"].into_iter().map(str::to_owned);
+        let all = keys.chain((0..RACES).map(race_key)).map(|key| async move {
+            let key = self.key(&key);
+            let request = self.client.delete_object().bucket(self.bucket).key(&key);
             if let Err(error) = request.send().await {
                 let error = DisplayErrorContext(error).to_string();
-                tracing::warn!(key = self.key(key), error, "a probe's object was left behind");
+                tracing::warn!(key, error, "a probe's object was left behind");
             }
-        }
+        });
+        join_all(all).await;
     }
 
     fn key(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
+    }
+}
+
+fn race_key(number: usize) -> String {
+    format!("race-{number}")
+}
+
+/// The ETag that the winner of a race left. Nobody may have won: the loser of a race can be
+/// answered 500 (Ceph), and so can, for other reasons, the winner.
+fn winner(
+    operation: &'static str,
+    answers: [Result<Tried, ProbeError>; 2],
+) -> Result<Option<String>, ProbeError> {
+    match answers {
+        [Ok(Tried::Done(_)), Ok(Tried::Done(_))] => Err(unsound(
+            operation,
+            "let two requests at once both win: the store checks the condition, then writes",
+        )),
+        [Ok(Tried::Done(etag)), _] | [_, Ok(Tried::Done(etag))] => Ok(etag),
+        [Err(error), Err(_)] => Err(error),
+        [Ok(Tried::Refused) | Err(_), Ok(Tried::Refused) | Err(_)] => Ok(None),
     }
 }
 
