@@ -49,7 +49,14 @@ enum Command {
     Dev(dev::DevFlags),
     /// Play the race of a stale lock holder, without and with the proxy
     #[cfg(feature = "embedded-store")]
-    Demo,
+    Demo(demo::DemoFlags),
+    /// Be one of the demo's workers
+    #[cfg(feature = "embedded-store")]
+    #[command(name = fencepost::demo::WORKER_COMMAND, hide = true)]
+    DemoWorker {
+        /// The worker's name
+        name: String,
+    },
     /// Work on configuration files
     Config {
         #[command(subcommand)]
@@ -75,7 +82,9 @@ pub(crate) fn main() -> ExitCode {
         #[cfg(feature = "embedded-store")]
         Command::Dev(flags) => dev(&flags),
         #[cfg(feature = "embedded-store")]
-        Command::Demo => demo::run(),
+        Command::Demo(flags) => demo::run(&flags),
+        #[cfg(feature = "embedded-store")]
+        Command::DemoWorker { name } => demo::work(&name),
         Command::Config { command: ConfigCommand::Check { file } } => check::run(&file),
         Command::Healthcheck(flags) => healthcheck::run(&flags),
     };
@@ -123,9 +132,14 @@ fn configure(
 }
 
 fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(command)?;
+    block_on(command)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs to the end on this thread, and what is spawned on others.
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(command)
 }
 
 /// Writes to standard output. A reader that has gone (`… | head`) is no error.

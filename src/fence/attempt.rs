@@ -10,6 +10,7 @@
 //!             └──── Pause ◄─────┴────────┘
 //! Start ─► Load ─► Observe ─► Begin ─► Load ─► Swap ─► Send ─► Finish      a streamed PUT
 //! Start ─► Observe ─► Load ─► Swap ─► Observe ─► Finish       a DELETE of what is absent
+//! Start ─► Load ─► Observe ─► Swap ─► Send ─► Finish          an exclusive DELETE
 //! ```
 
 mod next;

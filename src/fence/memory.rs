@@ -14,6 +14,10 @@ const SETTLED_MAX: usize = 256;
 ///
 /// A write under the tag that this proxy's last write with the same token left behind proves by
 /// its own `If-Match` that nothing has happened since.
+///
+/// It does not see an exclusive intent that another holder of the *same* token has opened
+/// meanwhile (F8). That breaks no promise between tokens; a delete whose outcome was reported as
+/// unknown may then still follow a write of its own token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Chain {
     pub(super) token: Token,

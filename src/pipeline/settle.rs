@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::Proxy;
 use super::scopes::Slot;
@@ -12,6 +13,9 @@ use crate::ledger::{Scope, SwapOutcome};
 
 /// How often one withdrawal begins anew when others change the record at the same time.
 const ROUNDS_MAX: u32 = 4;
+
+/// How long the end of the process waits for a ledger that does not answer.
+const SETTLE_ALL_MAX: Duration = Duration::from_secs(10);
 
 impl Proxy {
     /// Sees to it that the scope's settled intents are withdrawn soon.
@@ -27,10 +31,16 @@ impl Proxy {
         });
     }
 
-    /// Withdraws everything that is settled. For the end of the process.
+    /// Withdraws everything that is settled, as far as it can be done soon. For the end of the
+    /// process.
     pub async fn settle_all(&self) {
-        for (scope, slot) in self.0.scopes.all() {
-            self.withdraw(&scope, &slot).await;
+        let all = async {
+            for (scope, slot) in self.0.scopes.all() {
+                self.withdraw(&scope, &slot).await;
+            }
+        };
+        if tokio::time::timeout(SETTLE_ALL_MAX, all).await.is_err() {
+            tracing::warn!("some settled intents stay in the ledger until they expire");
         }
     }
 

@@ -10,7 +10,7 @@ use crate::policy::{BucketRule, Fencing, Policy, Rule};
 use crate::probe::Findings;
 use crate::s3::{Bucket, HostSuffixes};
 
-use super::store::BODILESS_SIGNATURE_SECONDS;
+use super::store::{BODILESS_SIGNATURE_SECONDS, EXECUTION_SECONDS_MAX};
 
 /// How often an object is read back after an unknown outcome, with a growing pause between.
 const READ_BACKS_MAX: u32 = 4;
@@ -61,7 +61,7 @@ pub(super) fn settings(
             rounds_max: u32::try_from(fence.attempts_max.get()).unwrap_or(u32::MAX),
             read_backs_max: READ_BACKS_MAX,
             signature_seconds: fence.signature_lifetime_seconds.duration().as_secs(),
-            bodiless_signature_seconds: BODILESS_SIGNATURE_SECONDS.into(),
+            bodiless_life_seconds: (BODILESS_SIGNATURE_SECONDS + EXECUTION_SECONDS_MAX).into(),
             body_stall_seconds: fence.body_stall_seconds.duration().as_secs(),
             rules,
         },

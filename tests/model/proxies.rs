@@ -42,7 +42,12 @@ impl Setting {
             match attempt.advance(outcome) {
                 Effect::Observe => break Wait::Observe,
                 Effect::Load => break Wait::Load,
-                Effect::Begin(permit) => break Wait::Body(permit.terms().clone()),
+                Effect::Begin(permit) => {
+                    let now = world.now;
+                    let too_old = now > permit.terms().signed_at + self.protocol.signature_seconds;
+                    world.edit(number, |run| run.stream = (!too_old).then_some(now));
+                    break Wait::Body;
+                }
                 Effect::Swap(swap) => break Wait::Swap(swap),
                 Effect::Send(permit) => {
                     let flight = self.flight(&world.runs[number], permit.terms());
@@ -113,19 +118,15 @@ impl Setting {
                 Outcome::Observed { tag: world.object.tag.clone(), stamp: world.object.stamp }
             }
             Wait::Load => Outcome::Loaded(world.snapshot()),
-            Wait::Body(terms) => {
-                if world.now > terms.signed_at + self.protocol.signature_seconds {
-                    Outcome::Rejected
-                } else {
+            // It was moving all the time, however long it took.
+            Wait::Body => match (world.runs[number].stream, world.runs[number].client.ask) {
+                (Some(_), Ask::Stream(content)) => {
                     let now = world.now;
                     world.edit(number, |run| run.stream = Some(now));
-                    let (Ask::Stream(content) | Ask::Put(content)) = world.runs[number].client.ask
-                    else {
-                        unreachable!("a delete has no body");
-                    };
                     Outcome::Received(forms(content))
                 }
-            }
+                (Some(_) | None, Ask::Stream(_) | Ask::Put(_) | Ask::Delete) => Outcome::Rejected,
+            },
             Wait::Swap(swap) => match world.swap(&swap) {
                 Some(version) => Outcome::Swapped(version),
                 None => Outcome::SwapLost,
@@ -140,7 +141,7 @@ impl Setting {
         let outcome = match wait {
             Wait::Observe => Outcome::ObserveFailed,
             Wait::Load => Outcome::LedgerFailed,
-            Wait::Body(_) => Outcome::BodyFailed,
+            Wait::Body => Outcome::BodyFailed,
             Wait::Swap(swap) => {
                 world.edit(number, |run| run.late_swap = Some(swap));
                 Outcome::LedgerFailed

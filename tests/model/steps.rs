@@ -25,7 +25,7 @@ impl Setting {
                 let (can_fail, action) = match wait {
                     Wait::Observe | Wait::Load => (faults.outages, Action::AskInVain(number)),
                     Wait::Swap(_) => (faults.swaps_lost, Action::AskInVain(number)),
-                    Wait::Body(_) => (faults.broken_bodies, Action::BodyBreaks(number)),
+                    Wait::Body => (faults.broken_bodies, Action::BodyBreaks(number)),
                     Wait::Answer => (0, Action::TimeOut(number)),
                 };
                 if can_fail > 0 {
@@ -151,7 +151,7 @@ impl Space for Setting {
                 let (_, _, wait, _) = Self::running(&next, number);
                 match wait {
                     Wait::Swap(_) => next.faults.swaps_lost -= 1,
-                    Wait::Observe | Wait::Load | Wait::Body(_) | Wait::Answer => {
+                    Wait::Observe | Wait::Load | Wait::Body | Wait::Answer => {
                         next.faults.outages -= 1;
                     }
                 }

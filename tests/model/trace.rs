@@ -56,7 +56,7 @@ impl World {
             Phase::Running { wait, .. } => match wait {
                 Wait::Observe => "looks at the object",
                 Wait::Load => "loads the record",
-                Wait::Body(_) => "takes in the body",
+                Wait::Body => "takes in the body",
                 Wait::Swap(_) => "swaps the record",
                 Wait::Answer => "has sent its request",
             },

@@ -114,7 +114,7 @@ pub(crate) enum End {
 pub(crate) enum Wait {
     Observe,
     Load,
-    Body(Terms),
+    Body,
     Swap(Swap),
     Answer,
 }
@@ -141,7 +141,7 @@ pub(crate) struct Run {
     pub(crate) flight: Option<Flight>,
     pub(crate) late_swap: Option<Swap>,
     pub(crate) applied: u8,
-    /// A stream's first bytes were accepted, and its last but those held back came at this time.
+    /// When the store last saw a stream's body move; none if it did not take the request.
     pub(crate) stream: Option<u64>,
     /// Its write was sent without asking anybody first.
     pub(crate) chained: bool,
