@@ -40,8 +40,10 @@ impl Environment {
         self.no_color
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.ours.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    /// Those that are meant as settings.
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.ours.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        all.filter(|(name, _)| !name.starts_with(TEST_PREFIX))
     }
 }
 
@@ -49,8 +51,8 @@ impl Environment {
 /// start this program, so it meets them; no setting is named so.
 const TEST_PREFIX: &str = "FENCEPOST_TEST_";
 
-/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes or by the tests, and
-/// whether there is a `NO_COLOR`.
+/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes, and whether there is a
+/// `NO_COLOR`.
 impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
         let ours = |name: &str| name.starts_with(VARIABLE_PREFIX) && !is_service_link(name);
