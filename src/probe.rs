@@ -171,8 +171,8 @@ impl Scratch<'_> {
             }
         }
         let etag_quotes = self.learn_quotes("a", &first, backend.etag_quotes).await?;
-        self.overtake_swap(etag_quotes).await?;
-        self.overtake_create().await?;
+        let (swap, create) = tokio::join!(self.overtake_swap(etag_quotes), self.overtake_create());
+        swap.and(create)?;
         self.race_creates().await?;
         self.race_swaps(etag_quotes).await?;
         let delete = self.learn_delete(etag_quotes, backend.conditional_delete).await?;

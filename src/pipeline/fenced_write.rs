@@ -137,7 +137,13 @@ impl Proxy {
             findings: Findings::default(),
         };
         let mut memory = Memory::default();
-        if !streamed {
+        if streamed {
+            // What this proxy has settled must not be taken for open. If somebody is in the place
+            // just now it is, which costs patience.
+            if let Ok(settled) = slot.memory.try_lock() {
+                memory.absorb(&settled);
+            }
+        } else {
             let wait = self.0.settings.contention_wait_max;
             let Ok(mut guard) = tokio::time::timeout(wait, slot.memory.lock()).await else {
                 let verdict = Verdict::Contended(Contention::LostRaces);

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response, header};
+use http::{HeaderMap, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 
@@ -40,7 +40,7 @@ use crate::listener::{self, Refusal, RequestBody, RequestId};
 use crate::policy::{Fencing, Policy};
 use crate::s3::{
     Bucket, EtagQuotes, Footprint, HostSuffixes, ObjectKey, Operation, Query, S3Error, Target,
-    side_door,
+    percent_decode, side_door,
 };
 use crate::telemetry::{Metrics, Reason};
 use crate::upstream::{BoxError, Route, Upstream};
@@ -158,13 +158,18 @@ impl Proxy {
             Authentication::None => Verified::unauthenticated(&parts),
         }
         .map_err(respond::unauthenticated)?;
-        let operation =
-            Operation::of(&parts.method, &target, Query::of(&parts.uri), &parts.headers);
+        // A presigned URL carries the token as a parameter, which is no part of the operation.
+        let query = parts.uri.query().and_then(token::strip_from_query);
+        let shown = Query::new(query.as_deref().unwrap_or_default());
+        let operation = Operation::of(&parts.method, &target, shown, &parts.headers);
         if let Some(bucket) = target.bucket() {
             if *bucket == settings.ledger_bucket {
                 return Err(respond::ledger_bucket(bucket));
             }
             self.0.metrics.bucket_seen(bucket.as_str());
+        }
+        if copy_source(&parts.headers).is_some_and(|source| source == settings.ledger_bucket) {
+            return Err(respond::ledger_bucket(&settings.ledger_bucket));
         }
         let token =
             token::find(&parts, &verified, settings.token_signature).map_err(|problem| {
@@ -181,7 +186,6 @@ impl Proxy {
         } else {
             parts.uri.path().to_owned()
         };
-        let query = parts.uri.query().and_then(token::strip_from_query);
         let route = Route { bucket: target.bucket().cloned(), path, query };
         Ok(Understood { id, parts, target, operation, verified, token, route })
     }
@@ -290,6 +294,15 @@ impl Proxy {
         );
         respond::unsupported(request.operation, header)
     }
+}
+
+/// The bucket that a copy or a rename reads from: `/bucket/key` or `bucket/key`, percent-encoded.
+fn copy_source(headers: &HeaderMap) -> Option<Bucket> {
+    let source = headers.get("x-amz-copy-source").or_else(|| headers.get("x-amz-rename-source"))?;
+    let path = percent_decode(source.as_bytes());
+    let path = path.strip_prefix(b"/").unwrap_or(&path);
+    let bucket = path.split(|byte| *byte == b'/').next()?;
+    Some(Bucket::new(String::from_utf8_lossy(bucket)))
 }
 
 impl listener::Handler for Proxy {

@@ -26,6 +26,12 @@ pub fn percent_encode_key(key: &[u8]) -> String {
 pub struct Query<'a>(&'a str);
 
 impl<'a> Query<'a> {
+    /// A raw query.
+    #[must_use]
+    pub fn new(raw: &'a str) -> Self {
+        Self(raw)
+    }
+
     /// The query of a URI, empty if it has none.
     #[must_use]
     pub fn of(uri: &'a http::Uri) -> Self {
