@@ -2,11 +2,12 @@
 //!
 //! Many stores accept a conditional header and ignore it, or look at it before they take the write
 //! and not when they make it. So each operation is tried with a condition that must fail as well
-//! as with one that holds, and with a body that another write overtakes half-way. Everything
-//! happens in the ledger bucket under a scratch prefix; no data bucket is touched.
+//! as with one that holds, with a body that another write overtakes half-way, and in a race of
+//! requests of which one alone may win. Everything happens in the ledger bucket under a scratch
+//! prefix; no data bucket is touched.
 //!
-//! It does *not* race many writers against each other, and does not find out whether a data
-//! bucket's tags repeat: that is a setting.
+//! A race that was won once proves that a store is unsound; one that was not proves nothing. It
+//! does *not* find out whether a data bucket's tags repeat: that is a setting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,6 +31,12 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// How long the first half of an overtaken body is given to arrive.
 const HALF_BODY_PAUSE: Duration = Duration::from_millis(150);
+
+/// How often each race is run. A store that checks and then acts has two winners nearly always.
+const RACE_ROUNDS: usize = 3;
+
+/// The scratch objects: one for each thing that is tried, one for each round of a race.
+const KEYS: [&str; 13] = ["a", "b", "c", "d", "e0", "e1", "e2", "f0", "f1", "f2", "g0", "g1", "g2"];
 
 /// An ETag that no object has.
 const FOREIGN_ETAG: &str = "00000000000000000000000000000000";
@@ -132,6 +139,19 @@ const CREATE: &str = "PutObject with If-None-Match: *";
 const SWAP: &str = "PutObject with If-Match";
 const DELETE: &str = "DeleteObject with If-Match";
 
+/// What a store does that cannot be used at all.
+const UNUSABLE: &str = "was refused on a free key, or answered without an ETag";
+
+/// What a store does that checks a condition, and then acts.
+const RACED: &str = "let two requests win that were made at the same time: the store checks the \
+                     condition before it acts, and others get in between";
+
+/// How many requests of a race have won. A store may answer anything to a loser (Ceph: 500), so
+/// that only success counts.
+fn winners(racers: &[Result<Tried, ProbeError>]) -> usize {
+    racers.iter().filter(|racer| matches!(racer, Ok(Tried::Done(_)))).count()
+}
+
 fn unsound(operation: &'static str, failure: &'static str) -> ProbeError {
     ProbeError::Unsound { operation, failure }
 }
@@ -139,9 +159,7 @@ fn unsound(operation: &'static str, failure: &'static str) -> ProbeError {
 impl Scratch<'_> {
     async fn try_all(&self, backend: &BackendConfig) -> Result<Findings, ProbeError> {
         self.look_for_nothing().await?;
-        let Tried::Done(Some(first)) = self.create("a", "1").await? else {
-            return Err(unsound(CREATE, "was refused on a free key, or answered without an ETag"));
-        };
+        let first = self.created("a").await?;
         if self.create("a", "2").await? != Tried::Refused {
             return Err(unsound(CREATE, "overwrote an object: the store ignores the condition"));
         }
@@ -155,6 +173,8 @@ impl Scratch<'_> {
         let etag_quotes = self.learn_quotes("a", &first, backend.etag_quotes).await?;
         self.overtake_swap(etag_quotes).await?;
         self.overtake_create().await?;
+        self.race_creates().await?;
+        self.race_swaps(etag_quotes).await?;
         let delete = self.learn_delete(etag_quotes, backend.conditional_delete).await?;
         Ok(Findings { etag_quotes, delete })
     }
@@ -197,9 +217,7 @@ impl Scratch<'_> {
 
     /// A body that another write overtakes half-way must not replace what that one wrote.
     async fn overtake_swap(&self, quotes: EtagQuotes) -> Result<(), ProbeError> {
-        let Tried::Done(Some(etag)) = self.create("b", "1").await? else {
-            return Err(unsound(CREATE, "was refused on a free key, or answered without an ETag"));
-        };
+        let etag = self.created("b").await?;
         let (body, rest) = half_body();
         let slow = self.client.put_object().bucket(self.bucket).key(self.key("b"));
         let slow = slow.if_match(quotes.write(&etag)).content_length(2).body(body);
@@ -235,6 +253,62 @@ impl Scratch<'_> {
         Ok(())
     }
 
+    /// Of three that create one key at the same time, one may succeed.
+    async fn race_creates(&self) -> Result<(), ProbeError> {
+        for round in 0..RACE_ROUNDS {
+            let key = format!("e{round}");
+            let (one, two, three) = tokio::join!(
+                self.create(&key, "1"),
+                self.create(&key, "2"),
+                self.create(&key, "3")
+            );
+            if winners(&[one, two, three]) > 1 {
+                return Err(unsound(CREATE, RACED));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of three that replace one version at the same time, one may succeed.
+    async fn race_swaps(&self, quotes: EtagQuotes) -> Result<(), ProbeError> {
+        for round in 0..RACE_ROUNDS {
+            let key = format!("f{round}");
+            let etag = self.created(&key).await?;
+            let (one, two, three) = tokio::join!(
+                self.swap(&key, &etag, quotes, "2"),
+                self.swap(&key, &etag, quotes, "3"),
+                self.swap(&key, &etag, quotes, "4")
+            );
+            if winners(&[one, two, three]) > 1 {
+                return Err(unsound(SWAP, RACED));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a DELETE and a PUT of the same version never both succeed.
+    async fn delete_survives_races(&self, quotes: EtagQuotes) -> Result<bool, ProbeError> {
+        for round in 0..RACE_ROUNDS {
+            let key = format!("g{round}");
+            let etag = self.created(&key).await?;
+            let (swap, delete) =
+                tokio::join!(self.swap(&key, &etag, quotes, "2"), self.delete(&key, &etag, quotes));
+            if winners(&[swap]) + winners(&[delete.map(|done| done.unwrap_or(Tried::Refused))]) > 1
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The ETag of a new scratch object.
+    async fn created(&self, key: &str) -> Result<String, ProbeError> {
+        match self.create(key, "1").await? {
+            Tried::Done(Some(etag)) => Ok(etag),
+            Tried::Done(None) | Tried::Refused => Err(unsound(CREATE, UNUSABLE)),
+        }
+    }
+
     /// A store that ignores the condition of DELETE can be fenced all the same, exclusively (F8).
     async fn learn_delete(
         &self,
@@ -244,12 +318,11 @@ impl Scratch<'_> {
         if setting == config::ConditionalDelete::Exclusive {
             return Ok(Enforcement::Exclusive);
         }
-        let Tried::Done(Some(etag)) = self.create("d", "1").await? else {
-            return Err(unsound(CREATE, "was refused on a free key, or answered without an ETag"));
-        };
+        let etag = self.created("d").await?;
         let refuses_wrong = self.delete("d", FOREIGN_ETAG, quotes).await? == Some(Tried::Refused);
-        let sound =
-            refuses_wrong && matches!(self.delete("d", &etag, quotes).await?, Some(Tried::Done(_)));
+        let sound = refuses_wrong
+            && matches!(self.delete("d", &etag, quotes).await?, Some(Tried::Done(_)))
+            && self.delete_survives_races(quotes).await?;
         match (sound, setting) {
             (true, _) => Ok(Enforcement::Conditional),
             (false, config::ConditionalDelete::Conditional) => Err(ProbeError::Contradicted {
@@ -297,7 +370,7 @@ impl Scratch<'_> {
     }
 
     async fn clean_up(&self) {
-        for key in ["a", "b", "c", "d"] {
+        for key in KEYS {
             let request = self.client.delete_object().bucket(self.bucket).key(self.key(key));
             if let Err(error) = request.send().await {
                 let error = DisplayErrorContext(error).to_string();

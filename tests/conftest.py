@@ -16,3 +16,5 @@ def pytest_configure() -> None:
     clean = clean_environment()
     os.environ.clear()
     os.environ.update(clean)
+    # For the processes that pytest-xdist starts from here.
+    os.environ["FENCEPOST_BIN"] = str(BINARY)

@@ -5,7 +5,7 @@
 //! run means: within these worlds there is no way to break the promise. The other half of the
 //! proof is that the same worlds show the violation when a rule is switched off.
 //!
-//! `FENCEPOST_MODEL=full` searches larger worlds too; they take half an hour.
+//! `FENCEPOST_MODEL=full` searches larger worlds too; they take about an hour.
 
 #![expect(clippy::print_stdout, reason = "the size of each search is part of its result")]
 
@@ -42,7 +42,7 @@ const PROTOCOL: Protocol = Protocol {
     rounds_max: 1,
     read_backs_max: 1,
     signature_seconds: 1,
-    bodiless_signature_seconds: 1,
+    bodiless_life_seconds: 1,
     body_stall_seconds: 1,
     rules: Rules::ALL,
 };
@@ -146,7 +146,7 @@ fn full(name: &str) -> bool {
     #[expect(clippy::disallowed_methods, reason = "a switch of the test, not of the proxy")]
     let full = std::env::var("FENCEPOST_MODEL").is_ok_and(|value| value == "full");
     if !full {
-        println!("{name}: skipped, it takes minutes; FENCEPOST_MODEL=full searches it");
+        println!("{name}: skipped, it takes about an hour; FENCEPOST_MODEL=full searches it");
     }
     full
 }

@@ -1,6 +1,5 @@
 //! `fencepost dev`: the proxy and an embedded store in one process.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -85,7 +84,8 @@ pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failu
     Ok(())
 }
 
-/// Lines to paste: the environment, then one example for each of three clients.
+/// What a person needs to begin: where it listens, then lines to paste, all of which run as they
+/// stand (comments too, so that the whole can be pasted at once).
 fn banner(
     data: SocketAddr,
     admin: SocketAddr,
@@ -94,39 +94,45 @@ fn banner(
     directory: Option<&PathBuf>,
 ) -> String {
     let place = directory.map_or_else(
-        || "in memory; it is gone when this process ends".to_owned(),
+        || "in memory, gone when this process ends".to_owned(),
         |directory| format!("in {}", directory.display()),
     );
-    let mut text = String::new();
-    write!(
-        text,
-        "fencepost dev: a fenced S3 store on http://{data}, admin http://{admin}
-The data is {place}. The bucket \"{FIRST_BUCKET}\" is there. Stop with Ctrl-C.
+    format!(
+        "
+fencepost dev: a fenced S3 store, until Ctrl-C
 
-Paste into a shell:
+  S3     http://{data}   with a bucket \"{FIRST_BUCKET}\", {place}
+  admin  http://{admin}   /metrics /livez /readyz
+
+Paste into another shell:
 
 export AWS_ACCESS_KEY_ID={id}
 export AWS_SECRET_ACCESS_KEY={secret}
 export AWS_ENDPOINT_URL=http://{data}
-export AWS_DEFAULT_REGION=us-east-1 AWS_REGION=us-east-1
+export AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1
+unset AWS_SESSION_TOKEN
 
-# aws-cli: the session token carries the fence token
-echo one | AWS_SESSION_TOKEN=fence:34 aws s3 cp - s3://{FIRST_BUCKET}/state
-aws s3 cp s3://{FIRST_BUCKET}/state -
+# aws-cli: the holder of lock token 34 writes. Any S3 client can send a session token.
+echo 'by 34' | AWS_SESSION_TOKEN=fence:34 aws s3 cp - s3://{FIRST_BUCKET}/state
 
-# curl: token 33 is older than 34, so this is refused with 409
-curl -sS -i -X PUT --data-binary late --aws-sigv4 aws:amz:us-east-1:s3 \\
+# curl: a holder that has lost the lock comes late, with 33. It gets 409 StaleFenceToken ...
+curl -sS -i -X PUT --data-binary 'by 33' --aws-sigv4 aws:amz:us-east-1:s3 \\
   --user \"$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY\" \\
   -H 'x-amz-content-sha256: UNSIGNED-PAYLOAD' -H 'X-Fence-Token: 33' \\
-  \"$AWS_ENDPOINT_URL/{FIRST_BUCKET}/state\"
+  \"$AWS_ENDPOINT_URL/{FIRST_BUCKET}/state\"; echo
 
-# boto3: a newer token is admitted
-AWS_SESSION_TOKEN=fence:35 python3 -c \"import boto3; \\
-  print(boto3.client('s3').put_object(Bucket='{FIRST_BUCKET}', Key='state', Body=b'two')['ETag'])\"
+# ... and the object is still what 34 wrote.
+aws s3 cp s3://{FIRST_BUCKET}/state -
 
-# what was refused: curl -s http://{admin}/metrics | grep fence_rejected_total
+# boto3: the next holder, 35.
+AWS_SESSION_TOKEN=fence:35 python3 -c \"
+import boto3
+s3 = boto3.client('s3')
+s3.put_object(Bucket='{FIRST_BUCKET}', Key='state', Body=b'by 35')
+print(s3.get_object(Bucket='{FIRST_BUCKET}', Key='state')['Body'].read())\"
+
+# How often the fence has refused a write, and why.
+curl -sS http://{admin}/metrics | grep ^fence_rejected_total
 "
     )
-    .expect("writing to a string cannot fail");
-    text
 }

@@ -99,7 +99,7 @@ fn read_environment(
     problems: &mut Vec<Problem>,
 ) {
     let names: Vec<_> = schema::settings().iter().map(schema::Setting::variable).collect();
-    for (name, text) in environment.iter().filter(|(name, _)| *name != super::flags::CONFIG) {
+    for (name, text) in environment.settings().filter(|(name, _)| *name != super::flags::CONFIG) {
         let origin = Origin::Variable(name.to_owned());
         let Some(index) = names.iter().position(|known| known == name) else {
             let hint = closest_variable(name, &names)

@@ -248,7 +248,7 @@ fn expiry(
     snapshot: &Snapshot,
 ) -> StoreTime {
     let (lifetime, seen_alive, stall) = match (&operation.change, terms.form) {
-        (Change::Delete, _) => (protocol.bodiless_signature_seconds, 0, 0),
+        (Change::Delete, _) => (protocol.bodiless_life_seconds, 0, 0),
         (Change::Put(Contents::Streamed), Form::Plain) => {
             let seen_alive = snapshot.time.map_or(u64::MAX, |time| time.0);
             (protocol.signature_seconds, seen_alive, protocol.body_stall_seconds)

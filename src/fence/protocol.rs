@@ -101,9 +101,9 @@ pub struct Protocol {
     pub read_backs_max: u32,
     /// For how long the store accepts a signature of a request with a body, in seconds (F9).
     pub signature_seconds: u64,
-    /// For how long the store accepts the signature of a request without a body, which is signed
-    /// in the query with an expiry of its own, in seconds (F9).
-    pub bodiless_signature_seconds: u64,
+    /// After how long a request without a body has certainly been refused or carried out, counted
+    /// from its signature, in seconds (F9). It is signed in the query, with an expiry of its own.
+    pub bodiless_life_seconds: u64,
     /// After how long the store has cut off a body that stopped arriving, in seconds (F9).
     pub body_stall_seconds: u64,
     /// The rules in force.

@@ -18,7 +18,7 @@ const PROTOCOL: Protocol = Protocol {
     rounds_max: 2,
     read_backs_max: 2,
     signature_seconds: 900,
-    bodiless_signature_seconds: 30,
+    bodiless_life_seconds: 30,
     body_stall_seconds: 60,
     rules: Rules::ALL,
 };

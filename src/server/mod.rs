@@ -24,6 +24,7 @@ use crate::pipeline::{Authentication, Proxy};
 use crate::probe::{self, ProbeError};
 use crate::s3::EtagQuotes;
 use crate::telemetry::Metrics;
+use crate::upstream::error_chain;
 
 /// The store to put the proxy in front of.
 #[derive(Clone, Debug)]
@@ -114,7 +115,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::new());
         let readiness = Readiness::new(config.ledger.bucket.as_str());
-        let data = bind(config.listen, settings::limits(config), metrics.traffic()).await?;
+        let data = bind(config.listen, config.listener_limits(), metrics.traffic()).await?;
         let admin_listener =
             bind(config.admin_listen, admin::LIMITS, crate::telemetry::Traffic::unregistered())
                 .await?;
@@ -183,7 +184,7 @@ async fn assemble(
         .credentials
         .provide_credentials()
         .await
-        .map_err(|error| StartError::NoCredentials(chain(&error)))?;
+        .map_err(|error| StartError::NoCredentials(error_chain(&error)))?;
     let authentication = authentication(config, &credentials)?;
     let timeout = config.ledger.timeout_seconds.duration();
     let client = store::sdk_client(
@@ -267,15 +268,4 @@ fn key_ring(path: &PathBuf) -> Result<KeyRing, StartError> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     KeyRing::parse_file(&text).map_err(|error| wrong(error.to_string()))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

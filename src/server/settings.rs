@@ -4,31 +4,15 @@ use http::StatusCode;
 
 use crate::config::{self, Config};
 use crate::fence::{Compare, Enforcement, Mode, Protocol, Rules, Tags};
-use crate::listener;
 use crate::pipeline::{Authentication, Settings, TokenSignature};
 use crate::policy::{BucketRule, Fencing, Policy, Rule};
 use crate::probe::Findings;
 use crate::s3::{Bucket, HostSuffixes};
 
-use super::store::BODILESS_SIGNATURE_SECONDS;
+use super::store::{BODILESS_SIGNATURE_SECONDS, EXECUTION_SECONDS_MAX};
 
 /// How often an object is read back after an unknown outcome, with a growing pause between.
 const READ_BACKS_MAX: u32 = 4;
-
-/// The limits of the data listener.
-pub(super) fn limits(config: &Config) -> listener::Limits {
-    let limits = &config.limits;
-    listener::Limits {
-        header_bytes_max: limits.header_bytes_max.as_usize(),
-        connections_max: limits.connections_max.as_usize(),
-        requests_in_flight_max: limits.requests_in_flight_max.as_usize(),
-        header_timeout: limits.header_timeout_seconds.duration(),
-        body_idle_timeout: limits.body_idle_timeout_seconds.duration(),
-        refusal_drain_bytes_max: limits.refusal_drain_bytes_max.get(),
-        refusal_drain_max: limits.refusal_drain_seconds_max.duration(),
-        drain_max: config.drain_seconds_max.duration(),
-    }
-}
 
 /// What the pipeline is told.
 pub(super) fn settings(
@@ -61,7 +45,7 @@ pub(super) fn settings(
             rounds_max: u32::try_from(fence.attempts_max.get()).unwrap_or(u32::MAX),
             read_backs_max: READ_BACKS_MAX,
             signature_seconds: fence.signature_lifetime_seconds.duration().as_secs(),
-            bodiless_signature_seconds: BODILESS_SIGNATURE_SECONDS.into(),
+            bodiless_life_seconds: (BODILESS_SIGNATURE_SECONDS + EXECUTION_SECONDS_MAX).into(),
             body_stall_seconds: fence.body_stall_seconds.duration().as_secs(),
             rules,
         },

@@ -26,6 +26,10 @@ use crate::upstream::{Addressing, Upstream, UpstreamConfig};
 /// admitted on a key whose exclusive DELETE is left behind until it has expired (F9).
 pub const BODILESS_SIGNATURE_SECONDS: u32 = 60;
 
+/// How long the store may take to carry out a DELETE whose signature it has found to be good, in
+/// seconds. A body's stall bound, which is longer, covers the same for a PUT.
+pub const EXECUTION_SECONDS_MAX: u32 = 30;
+
 /// Why the client for the store cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

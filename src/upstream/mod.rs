@@ -286,9 +286,9 @@ impl Upstream {
             tokio::select! {
                 answer = &mut answer => return answer.map_err(|error| {
                     if error.is_connect() {
-                        SendError::Unsent(chain(&error))
+                        SendError::Unsent(error_chain(&error))
                     } else {
-                        SendError::Lost(chain(&error))
+                        SendError::Lost(error_chain(&error))
                     }
                 }),
                 () = tokio::time::sleep_until(deadline.into()) => {
@@ -330,7 +330,7 @@ pub(crate) fn set_length(headers: &mut HeaderMap, length: u64) {
 }
 
 /// An error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -17,7 +17,7 @@ import pytest
 from fencepost import Proxy, Site
 from s3_clients import CLIENTS, Boto3, boto_client
 from seaweedfs import SeaweedFS
-from stack import BUCKET, EMBEDDED, SEAWEEDFS, Stack
+from stack import BUCKET, EMBEDDED, SEAWEEDFS, STORES, Stack, site_of
 
 
 @pytest.fixture(scope="session")
@@ -60,12 +60,10 @@ def stack(request: pytest.FixtureRequest) -> Stack:
     return request.getfixturevalue(f"{request.param}_stack")
 
 
-@pytest.fixture(params=[EMBEDDED, SEAWEEDFS, "bare-seaweedfs"])
+@pytest.fixture(params=STORES)
 def any_site(request: pytest.FixtureRequest) -> Site:
-    """Both stacks and, as a control, the store without a proxy: what passes must pass there as well."""
-    if request.param == "bare-seaweedfs":
-        return request.getfixturevalue("seaweedfs")
-    return request.getfixturevalue(f"{request.param}_stack").site
+    """Both stacks and the bare store."""
+    return site_of(request, request.param)
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda client: client.name)

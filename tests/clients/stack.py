@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pytest
+
 from fencepost import Proxy, Site
 
 EMBEDDED = "embedded"
 SEAWEEDFS = "seaweedfs"
+# As a control, the store without a proxy: what passes must pass there as well.
+BARE_SEAWEEDFS = "bare-seaweedfs"
+STORES = (EMBEDDED, SEAWEEDFS, BARE_SEAWEEDFS)
 
 # Shared by all tests; each keeps to keys of its own, since a fence belongs to a key.
 BUCKET = "client-tests"
@@ -18,6 +23,16 @@ BUCKET = "client-tests"
 STALE = "stale"
 MISSING = "missing_token"
 INVALID = "invalid_token"
+CONFLICTING = "conflicting_tokens"
+UNSUPPORTED = "unsupported_operation"
+REASONS = (STALE, MISSING, INVALID, CONFLICTING, UNSUPPORTED)
+
+
+def site_of(request: pytest.FixtureRequest, store: str) -> Site:
+    """Where `store`, one of STORES, is reached: through its proxy if it has one."""
+    if store == BARE_SEAWEEDFS:
+        return request.getfixturevalue("seaweedfs")
+    return request.getfixturevalue(f"{store}_stack").site
 
 
 @dataclass(frozen=True)
@@ -43,4 +58,4 @@ class Stack:
         assert self._refusals() == {**before, reason: before[reason] + 1}
 
     def _refusals(self) -> dict[str, float]:
-        return {reason: self.proxy.rejected(BUCKET, reason) for reason in (STALE, MISSING, INVALID)}
+        return {reason: self.proxy.rejected(BUCKET, reason) for reason in REASONS}

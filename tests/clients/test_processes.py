@@ -18,7 +18,7 @@ import fencepost
 from fencepost import Proxy, Site
 from raw_http import RawConnection
 from s3_clients import Boto3, boto_answer, boto_client
-from stack import BUCKET, EMBEDDED, SEAWEEDFS, Stack
+from stack import BUCKET, Stack
 
 DEMO_SECONDS_MAX = 30
 
@@ -38,23 +38,13 @@ def started() -> Iterator[Callable[[Proxy], Proxy]]:
             proxy.kill()
 
 
-@pytest.mark.parametrize("store", [EMBEDDED, SEAWEEDFS])
 def test_the_fence_outlives_a_kill_9(
-    request: pytest.FixtureRequest, started: Callable[[Proxy], Proxy],
-    logs: Callable[[], Path], tmp_path: Path, key: str, store: str,
+    started: Callable[[Proxy], Proxy], logs: Callable[[], Path], seaweedfs: Site, tmp_path: Path, key: str,
 ) -> None:
-    def start() -> Proxy:
-        if store == EMBEDDED:
-            return started(Proxy.dev(logs(), data=tmp_path / "data"))
-        return started(Proxy.serve(logs(), request.getfixturevalue("seaweedfs")))
-
-    first = start()
-    if store == EMBEDDED:
-        boto_client(first.site).create_bucket(Bucket=BUCKET)
+    first = started(Proxy.serve(logs(), seaweedfs))
     assert Boto3(first.site, tmp_path).put(BUCKET, key, b"by 42", "42").ok
     first.kill()
-    fresh = start()
-    boto = Boto3(fresh.site, tmp_path)
+    boto = Boto3(started(Proxy.serve(logs(), seaweedfs)).site, tmp_path)
     assert boto.put(BUCKET, key, b"by 41", "41").code == "StaleFenceToken"
     assert boto.get(BUCKET, key).body == b"by 42"
     assert boto.put(BUCKET, key, b"by 43", "43").ok
@@ -147,7 +137,7 @@ def test_sigterm_lets_a_running_upload_end(
 ) -> None:
     proxy = started(Proxy.serve(logs(), seaweedfs))
     with RawConnection(proxy.site) as upload:
-        upload.send_head("PUT", BUCKET, key, length=10, token="42", unsigned={"Expect": "100-continue"})
+        upload.send_head("PUT", BUCKET, key, length=10, token="42", unsigned=[("Expect", "100-continue")])
         assert upload.line().startswith(b"HTTP/1.1 100 ")
         upload.line()
         upload.send(b"first")
@@ -184,28 +174,59 @@ def test_unknown_keys_in_the_configuration_are_named(tmp_path: Path) -> None:
 def test_the_printed_examples_of_dev_work_as_printed(started: Callable[[Proxy], Proxy], logs: Callable[[], Path]) -> None:
     """Pastes everything that `fencepost dev` prints for a shell into a shell."""
     proxy = started(Proxy.dev(logs()))
-    # The tools of the virtual environment, under the names that the examples use.
+    # The tools of the virtual environment, under the names that the examples use; and a shell
+    # that has been used for something else.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**fencepost.clean_environment(), "PATH": path, "AWS_SESSION_TOKEN": "of another store"}
+    _, paste = proxy.output().split("Paste into another shell:\n")
     done = subprocess.run(
-        ["bash", "-eux", "-c", shell_lines(proxy.output())],
-        env={**fencepost.clean_environment(), "PATH": path}, cwd=logs().parent,
+        ["bash", "-euo", "pipefail", "-c", paste], env=environment, cwd=logs().parent,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert "StaleFenceToken" in done.stdout + done.stderr
-    assert proxy.metric("fence_rejected_total", reason="stale") >= 1
+    assert done.stderr == ""
+    shown = done.stdout
+    # Each says what its comment promises, in this order.
+    places = [shown.find(said) for said in (
+        "HTTP/1.1 409 ", "<Code>StaleFenceToken</Code>", "\nby 34\n", "b'by 35'", "fence_rejected_total",
+    )]
+    assert -1 not in places and places == sorted(places), shown
+    assert 'fence_rejected_total{bucket="demo",reason="stale"} 1\n' in shown
+    assert proxy.site.address != proxy.admin and "in memory" in proxy.output()
 
 
-def shell_lines(banner: str) -> str:
-    """The lines of the banner that are shell: all but the log lines and its plain words."""
-    starts = ("export ", "aws ", "curl ", "python3 ", "AWS_", "echo ")
-    lines, inside = [], False
-    for line in banner.splitlines():
-        text = line.strip()
-        if inside or text.startswith(starts):
-            lines.append(text)
-            inside = text.endswith("\\")
-    return "\n".join(lines)
+def test_dev_keeps_its_data_and_its_fences(started: Callable[[Proxy], Proxy], logs: Callable[[], Path], tmp_path: Path) -> None:
+    """Stopped, killed and started again on one directory."""
+    data = tmp_path / "data"
+    first = started(Proxy.dev(logs(), data=data))
+    assert str(data) in first.output()
+    assert Boto3(first.site, tmp_path).put("demo", "state", b"by 42", "42").ok
+    assert first.stop() == 0, first.output()
+    second = started(Proxy.dev(logs(), data=data))
+    boto = Boto3(second.site, tmp_path)
+    assert boto.put("demo", "state", b"by 41", "41").code == "StaleFenceToken"
+    assert boto.put("demo", "state", b"by 43", "43").ok
+    second.kill()
+    boto = Boto3(started(Proxy.dev(logs(), data=data)).site, tmp_path)
+    assert boto.put("demo", "state", b"by 42", "42").code == "StaleFenceToken"
+    assert boto.get("demo", "state").body == b"by 43"
+
+
+def test_a_second_dev_on_one_directory_is_refused(
+    started: Callable[[Proxy], Proxy], logs: Callable[[], Path], tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    first = started(Proxy.dev(logs(), data=data))
+    done = fencepost.run("dev", "--data", str(data), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    assert done.returncode == 1 and done.stdout == ""
+    assert str(data) in done.stderr and "in use" in done.stderr
+    assert Boto3(first.site, tmp_path).put("demo", "state", b"", "1").ok, "the first one is not disturbed"
+
+
+def test_a_port_that_is_taken_is_named(stack: Stack) -> None:
+    taken = stack.site.endpoint.removeprefix("http://")
+    done = fencepost.run("dev", "--listen", taken, "--admin", "127.0.0.1:0")
+    assert done.returncode == 1 and taken in done.stderr, done.stderr
 
 
 def test_the_demo_plays_right_and_leaves_nothing_running(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from raw_http import RawAnswer, RawConnection
-from s3_clients import Boto3
-from stack import BUCKET, STALE, Stack
+from s3_clients import HEADER, SESSION, Boto3
+from stack import BUCKET, INVALID, STALE, Stack
 
 BODY = b"0123456789abcdef" * (4 << 16)  # 4 MiB
 
@@ -26,14 +27,14 @@ def assert_stale(answer: RawAnswer) -> None:
 
 def test_a_stale_upload_is_refused_instead_of_100_continue(stack: Stack, fenced_key: str) -> None:
     with stack.refused_once(STALE), RawConnection(stack.site) as connection:
-        connection.send_head("PUT", BUCKET, fenced_key, length=len(BODY), token="41", unsigned={"Expect": "100-continue"})
+        connection.send_head("PUT", BUCKET, fenced_key, length=len(BODY), token="41", unsigned=[("Expect", "100-continue")])
         # Not one byte of the body has been sent.
         assert connection.line().startswith(b"HTTP/1.1 409 ")
 
 
 def test_an_admitted_upload_is_asked_for_its_body(stack: Stack, boto: Boto3, fenced_key: str) -> None:
     with RawConnection(stack.site) as connection:
-        connection.send_head("PUT", BUCKET, fenced_key, length=len(BODY), token="43", unsigned={"Expect": "100-continue"})
+        connection.send_head("PUT", BUCKET, fenced_key, length=len(BODY), token="43", unsigned=[("Expect", "100-continue")])
         assert connection.line().startswith(b"HTTP/1.1 100 ")
         assert connection.line() == b"\r\n"
         connection.send(BODY)
@@ -68,16 +69,17 @@ def test_an_upload_that_breaks_off_changes_nothing(stack: Stack, boto: Boto3, fe
 def test_a_header_that_is_not_signed_is_no_token(stack: Stack, boto: Boto3, fenced_key: str) -> None:
     """Anyone on the way could have put it there. `token_signature = "any"` would take it."""
     with RawConnection(stack.site) as connection:
-        connection.send_head("PUT", BUCKET, fenced_key, length=4, unsigned={"X-Fence-Token": "99"})
+        connection.send_head("PUT", BUCKET, fenced_key, length=4, unsigned=[("X-Fence-Token", "99")])
         connection.send(b"by99")
-        assert connection.answer().status in (400, 403, 428)
+        answer = connection.answer()
+    assert answer.status == 400 and b"<Code>InvalidFenceToken</Code>" in answer.body, answer
     assert boto.get(BUCKET, fenced_key).body == b"by 42"
     assert boto.put(BUCKET, fenced_key, b"by 42", "42").ok, "and it raised no fence"
 
 
 def test_an_x_amz_header_that_is_not_signed_is_refused(stack: Stack, boto: Boto3, fenced_key: str) -> None:
     with RawConnection(stack.site) as connection:
-        connection.send_head("PUT", BUCKET, fenced_key, length=4, token="43", unsigned={"x-amz-meta-colour": "red"})
+        connection.send_head("PUT", BUCKET, fenced_key, length=4, token="43", unsigned=[("x-amz-meta-colour", "red")])
         connection.send(b"by43")
         answer = connection.answer()
     assert answer.status == 403 and b"<Code>AccessDenied</Code>" in answer.body and b"x-amz-meta-colour" in answer.body
@@ -85,23 +87,38 @@ def test_an_x_amz_header_that_is_not_signed_is_refused(stack: Stack, boto: Boto3
 
 
 def test_a_repeated_token_header_is_refused(stack: Stack, boto: Boto3, fenced_key: str) -> None:
-    with RawConnection(stack.site) as connection:
-        # One is signed, and the second one comes on a line of its own behind it.
-        connection.send_head(
-            "PUT", BUCKET, fenced_key, length=4, signed={"X-Fence-Token": "43"}, unsigned={"x-fence-token": "44"},
-        )
-        connection.send(b"by44")
+    with stack.refused_once(INVALID), RawConnection(stack.site) as connection:
+        connection.send_head("PUT", BUCKET, fenced_key, length=4, signed=[("X-Fence-Token", "43"), ("X-Fence-Token", "43")])
+        connection.send(b"by43")
         answer = connection.answer()
-    assert answer.status in (400, 403), "twice the header is no token, and not what was signed"
+    assert answer.status == 400 and b"<Code>InvalidFenceToken</Code>" in answer.body, answer
     assert boto.get(BUCKET, fenced_key).body == b"by 42"
 
 
-def test_the_session_token_stays_inside(stack: Stack, boto: Boto3, key: str) -> None:
-    """The proxy's carrier is not the store's business, and its stamps are not the client's."""
-    assert boto.put(BUCKET, key, b"x", "42").ok
-    head = boto.client().head_object(Bucket=BUCKET, Key=key)
-    assert head["Metadata"] == {}
-    assert not [name for name in head["ResponseMetadata"]["HTTPHeaders"] if name.startswith("x-amz-meta-")]
+def test_a_token_header_put_beside_the_signed_one_is_refused(stack: Stack, boto: Boto3, fenced_key: str) -> None:
+    with RawConnection(stack.site) as connection:
+        connection.send_head(
+            "PUT", BUCKET, fenced_key, length=4, signed=[("X-Fence-Token", "43")], unsigned=[("x-fence-token", "44")],
+        )
+        connection.send(b"by44")
+        answer = connection.answer()
+    assert answer.status == 403 and b"<Code>SignatureDoesNotMatch</Code>" in answer.body, answer
+    assert boto.get(BUCKET, fenced_key).body == b"by 42"
+
+
+@pytest.mark.parametrize("carrier", [SESSION, HEADER])
+def test_a_fenced_object_shows_its_stamps_and_nothing_else(boto: Boto3, key: str, carrier: str) -> None:
+    """Reads pass as the store sent them: beside the client's metadata there are the proxy's two stamps."""
+    stamps = []
+    for body in (b"one", b"two"):
+        boto.client("42", carrier).put_object(Bucket=BUCKET, Key=key, Body=body, Metadata={"colour": "blue"})
+        metadata = boto.client().head_object(Bucket=BUCKET, Key=key)["Metadata"]
+        assert metadata.pop("colour") == "blue"
+        assert set(metadata) == {"fencepost-token", "fencepost-operation"}, "the carrier is not the store's business"
+        assert metadata["fencepost-token"] == "42"
+        assert re.fullmatch("[0-9a-f]{32}", metadata["fencepost-operation"])
+        stamps.append(metadata["fencepost-operation"])
+    assert stamps[0] != stamps[1], "every write is an operation of its own"
 
 
 def test_one_connection_serves_again_after_a_small_refused_upload(stack: Stack, fenced_key: str) -> None:

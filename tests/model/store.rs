@@ -68,7 +68,7 @@ impl Setting {
     pub(crate) fn flight(&self, run: &Run, terms: &Terms) -> Flight {
         let protocol = &self.protocol;
         let deadline = match (run.client.ask, terms.form, run.stream) {
-            (Ask::Delete, _, _) => terms.signed_at + protocol.bodiless_signature_seconds,
+            (Ask::Delete, _, _) => terms.signed_at + protocol.bodiless_life_seconds,
             (Ask::Stream(_), Form::Plain, Some(alive)) => {
                 alive.max(terms.signed_at + protocol.signature_seconds)
                     + protocol.body_stall_seconds

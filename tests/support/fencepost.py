@@ -67,8 +67,8 @@ class Proxy:
         """`fencepost dev`: the proxy and the embedded store in one process."""
         where = [] if data is None else ["--data", str(data)]
         proxy = cls(["dev", "--listen", _ANY_PORT, "--admin", _ANY_PORT, *where], log)
-        # The last thing it prints are the examples, after both addresses.
-        proxy.admin = proxy._wait_for(r"admin +(http://\S+?:\d+)")[1]
+        # The last line that it prints.
+        proxy.admin = proxy._wait_for(r"(http://\S+?:\d+)/metrics \| grep \S+\n")[1]
         proxy.site = Site(*(
             proxy._wait_for(rf"export {name}=(\S+)")[1]
             for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")

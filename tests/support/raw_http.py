@@ -11,6 +11,7 @@ import http.client
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -21,6 +22,13 @@ from botocore.credentials import Credentials
 from fencepost import REGION, Site
 
 TIMEOUT_SECONDS = 30
+
+
+class UnsignedPayload(S3SigV4Auth):
+    """botocore's signer without its rule that over plain http a payload is always signed."""
+
+    def _should_sha256_sign_payload(self, request: AWSRequest) -> bool:
+        return False
 
 
 @dataclass(frozen=True)
@@ -46,21 +54,24 @@ class RawConnection:
     def send_head(
         self, method: str, bucket: str, key: str, *,
         length: int = 0, token: str | None = None,
-        signed: dict[str, str] | None = None, unsigned: dict[str, str] | None = None,
+        signed: Sequence[tuple[str, str]] = (), unsigned: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Sends a request's head, signed with `UNSIGNED-PAYLOAD`; the body is up to the test."""
+        """Sends a request's head, signed with `UNSIGNED-PAYLOAD`; the body is up to the test.
+
+        Headers in `signed` are part of the signature, those in `unsigned` are added afterwards; a
+        name may be repeated.
+        """
         path = f"/{bucket}/{quote(key)}"
-        request = AWSRequest(method, f"{self._site.endpoint}{path}", headers={
-            "X-Amz-Content-SHA256": "UNSIGNED-PAYLOAD", **(signed or {}),
-        })
-        request.context["payload_signing_enabled"] = False
+        request = AWSRequest(method, f"{self._site.endpoint}{path}")
+        for name, value in signed:
+            # Its headers are an email message's: a second one goes beside the first.
+            request.headers.add_header(name, value)
         session_token = None if token is None else f"fence:{token}"
-        S3SigV4Auth(Credentials(self._site.access_key, self._site.secret_key, session_token), "s3", REGION).add_auth(request)
+        credentials = Credentials(self._site.access_key, self._site.secret_key, session_token)
+        UnsignedPayload(credentials, "s3", REGION).add_auth(request)
         host, port = self._site.address
-        headers = {
-            "Host": f"{host}:{port}", "Content-Length": str(length), **dict(request.headers.items()), **(unsigned or {}),
-        }
-        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        headers = [("Host", f"{host}:{port}"), ("Content-Length", str(length)), *request.headers.items(), *unsigned]
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
         self._socket.sendall("\r\n".join(lines).encode("latin-1"))
 
     def send(self, data: bytes) -> None:
