@@ -43,10 +43,10 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Run the proxy in front of a store
-    Serve(ServeFlags),
+    Serve(Box<ServeFlags>),
     /// Run the proxy in front of an embedded store, to try it out or to test against
     #[cfg(feature = "embedded-store")]
-    Dev(dev::DevFlags),
+    Dev(Box<dev::DevFlags>),
     /// Play the race of a stale lock holder, without and with the proxy
     #[cfg(feature = "embedded-store")]
     Demo(demo::DemoFlags),

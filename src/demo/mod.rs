@@ -119,7 +119,7 @@ pub enum DemoError {
     /// The write that was to be held up was not.
     #[error("A's write was answered {0} before it could be held up")]
     NotHeld(String),
-    /// It takes longer than [`PLAY_MAX`].
+    /// It takes longer than it may.
     #[error("the demo did not end within {} s; is the machine very busy?", PLAY_MAX.as_secs())]
     TimedOut,
 }
