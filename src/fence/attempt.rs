@@ -20,7 +20,7 @@ use super::effect::{Effect, Outcome, Verdict};
 use super::memory::Chain;
 use super::permit::{Terms, WritePermit};
 use super::{
-    Change, Compare, Contents, Forms, Memory, Operation, OperationId, Protocol, RecordVersion,
+    Change, Compare, ConditionFailure, Contents, Forms, Memory, Operation, OperationId, Protocol, RecordVersion,
     Snapshot, Swap, Tag, Tags,
 };
 
@@ -72,6 +72,8 @@ pub struct Attempt {
     tag: Option<Tag>,
     /// The record in memory was loaded by this operation, after `tag` was seen.
     record_fresh: bool,
+    /// The client's condition does not hold on the tag that was seen last.
+    failed: Option<ConditionFailure>,
     /// What the bytes leave behind, once it is known.
     forms: Option<Forms>,
     /// A stream was begun on these terms.
@@ -98,6 +100,7 @@ impl Attempt {
             phase: Phase::Fresh,
             tag: None,
             record_fresh: false,
+            failed: None,
             forms,
             draft: None,
             sent: None,
@@ -203,8 +206,10 @@ impl Attempt {
     /// The tag to expect is known. Where tags are unique, the record must be loaded after this.
     fn expect(&mut self, tag: Tag) -> Effect {
         if let Err(failure) = self.operation.condition.check(&tag) {
+            // It may have failed because a newer holder has written: that comes first (F1).
             self.memory.tag = Some(tag);
-            return self.finish(Verdict::ConditionFailed(failure));
+            self.failed = Some(failure);
+            return self.load();
         }
         self.tag = Some(tag);
         if self.protocol.tags == Tags::Unique

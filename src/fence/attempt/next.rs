@@ -50,6 +50,9 @@ impl Attempt {
         {
             return self.finish(Verdict::Stale { highest });
         }
+        if let Some(failure) = self.failed {
+            return self.finish(Verdict::ConditionFailed(failure));
+        }
         if self.streamed() && self.draft.is_none() && !self.record_fresh && self.tag.is_none() {
             // A stale token is refused before its body is taken in.
             return self.load();

@@ -386,7 +386,7 @@ fn the_clients_own_condition_is_judged_on_what_is_seen() {
     let mut create = put(34, "Y");
     create.condition.if_none_match_any = true;
     assert_eq!(
-        effect(PROTOCOL, create, [seen(version("X"))]),
+        effect(PROTOCOL, create, [seen(version("X")), Outcome::Loaded(snapshot(34, vec![]))]),
         finish(Verdict::ConditionFailed(ConditionFailure::IfNoneMatch))
     );
     let mut update = put(34, "Y");
@@ -395,8 +395,18 @@ fn the_clients_own_condition_is_judged_on_what_is_seen() {
         [(version("X"), ConditionFailure::IfMatch), (Tag::Absent, ConditionFailure::NoSuchKey)]
     {
         assert_eq!(
-            effect(PROTOCOL, update.clone(), [seen(tag)]),
+            effect(
+                PROTOCOL,
+                update.clone(),
+                [seen(tag.clone()), Outcome::Loaded(snapshot(34, vec![]))]
+            ),
             finish(Verdict::ConditionFailed(failure))
+        );
+        let newer = Outcome::Loaded(snapshot(35, vec![]));
+        assert_eq!(
+            effect(PROTOCOL, update.clone(), [seen(tag), newer]),
+            finish(Verdict::Stale { highest: token(35) }),
+            "that a newer holder has written comes first (F1)"
         );
     }
 }
