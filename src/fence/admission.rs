@@ -176,6 +176,9 @@ pub(super) fn admit(
     let mut intents: Vec<Intent> = open(snapshot, settled).filter(kept).cloned().collect();
     if announced && protocol.rules.register {
         if intents.len() >= protocol.intents_max {
+            merge(&mut intents, id);
+        }
+        if intents.len() >= protocol.intents_max {
             return Admission::Contended(Contention::RecordFull);
         }
         terms.intent = Some(id);
@@ -192,6 +195,38 @@ pub(super) fn admit(
         });
     }
     Admission::Clear { next: Some(Record { token: operation.token, intents }), terms }
+}
+
+/// The first of the copies that no request stands for, but several intents made into one.
+const MERGED_COPY_MIN: u32 = 1 << 31;
+
+/// Makes room in a record that is full: intents on one key that expect the same tag become one.
+///
+/// A store that answers nobody for a minute leaves one intent for every try, all alike. The merged
+/// one has the lowest token and the latest expiry among them, so that F4 and F5 do what they would
+/// have done for any of them. Nobody knows its name, so nobody can settle it: it goes when it
+/// expires (F9).
+fn merge(intents: &mut Vec<Intent>, admitted: IntentId) {
+    let mut merged: Vec<Intent> = Vec::with_capacity(intents.len());
+    for intent in intents.drain(..) {
+        let alike = merged.iter().position(|other| {
+            other.action != Action::Exclusive
+                && other.action == intent.action
+                && other.key == intent.key
+        });
+        match alike {
+            None => merged.push(intent),
+            Some(at) => {
+                let copy = MERGED_COPY_MIN
+                    .saturating_add(u32::try_from(at).expect("a record holds few intents"));
+                let other = &mut merged[at];
+                other.id = IntentId { operation: admitted.operation, copy };
+                other.token = other.token.min(intent.token);
+                other.expires_at = other.expires_at.max(intent.expires_at);
+            }
+        }
+    }
+    *intents = merged;
 }
 
 /// The form in which an operation avoids the tags that lower intents expect (F4), or `None`.

@@ -20,8 +20,8 @@ use super::effect::{Effect, Outcome, Verdict};
 use super::memory::Chain;
 use super::permit::{Terms, WritePermit};
 use super::{
-    Change, Compare, ConditionFailure, Contents, Forms, Memory, Operation, OperationId, Protocol, RecordVersion,
-    Snapshot, Swap, Tag, Tags,
+    Change, Compare, ConditionFailure, Contents, Forms, Memory, Operation, OperationId, Protocol,
+    RecordVersion, Snapshot, Swap, Tag, Tags,
 };
 
 /// Why the object is being observed.

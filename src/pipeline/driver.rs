@@ -136,6 +136,8 @@ impl Driver<'_> {
         match end {
             BodyEnd::Held(held, forms) => {
                 self.bytes = Bytes::Begun(Some(held));
+                // Only from here on is anybody waited for but the client.
+                self.deadline = clock::monotonic() + self.proxy.0.settings.contention_wait_max;
                 self.take_place().await;
                 Outcome::Received(forms)
             }

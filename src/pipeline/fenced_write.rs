@@ -100,8 +100,7 @@ impl Proxy {
         if !waits && slot.is_known() {
             return Ok(Early::Passed(None));
         }
-        let snapshot =
-            self.load(scope).await.map_err(|error| respond::unavailable(&error.to_string()))?;
+        let snapshot = self.load(scope).await.map_err(|_| respond::unavailable())?;
         slot.note(snapshot.highest());
         match slot.refusing(token, protocol.compare) {
             Some(highest) => Ok(Early::Stale(highest)),

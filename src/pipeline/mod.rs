@@ -61,6 +61,12 @@ pub enum Authentication {
     None,
 }
 
+/// How long a ledger that has failed is left alone before it is asked again.
+const LEDGER_RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// The header that some servers take for the method.
+const METHOD_OVERRIDE: &str = "x-http-method-override";
+
 /// What the pipeline is told.
 #[derive(Debug)]
 pub struct Settings {
@@ -78,6 +84,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// How the store wants ETags.
     pub etag_quotes: EtagQuotes,
+    /// Whether the store takes two spellings of a key for one object: they would be two scopes.
+    pub aliases_keys: bool,
     /// The HTTP status of a stale token's refusal.
     pub stale_status: http::StatusCode,
     /// How long one operation waits for others.
@@ -131,6 +139,21 @@ impl Proxy {
         Self(Arc::new(Inner { settings, upstream, ledger, scopes, metrics, readiness }))
     }
 
+    /// Asks a ledger that has failed again and again until it answers, so that the proxy is ready
+    /// again even where nobody sends it requests while it is not. Never ends.
+    pub async fn watch_ledger(&self) {
+        let bucket = self.0.settings.ledger_bucket.clone();
+        let key = ObjectKey::new("is the ledger there").expect("it is not empty");
+        let scope = Scope { bucket, key };
+        loop {
+            tokio::time::sleep(LEDGER_RETRY_PAUSE).await;
+            if !self.0.readiness.is_ready() {
+                // The answer is counted, which is what readiness goes by.
+                let _ = self.load(&scope).await;
+            }
+        }
+    }
+
     async fn answer(
         &self,
         id: RequestId,
@@ -168,7 +191,7 @@ impl Proxy {
             }
             self.0.metrics.bucket_seen(bucket.as_str());
         }
-        if copy_source(&parts.headers).is_some_and(|source| source == settings.ledger_bucket) {
+        if copies_from(&parts.headers, &settings.ledger_bucket) {
             return Err(respond::ledger_bucket(&settings.ledger_bucket));
         }
         let token =
@@ -180,12 +203,7 @@ impl Proxy {
                 }
                 error
             })?;
-        let path = if Target::is_virtual_hosted(&host, &settings.host_suffixes) {
-            let bucket = target.bucket().map_or("", Bucket::as_str);
-            format!("/{bucket}{}", parts.uri.path())
-        } else {
-            parts.uri.path().to_owned()
-        };
+        let path = target.path_style(parts.uri.path(), &host, &settings.host_suffixes);
         let route = Route { bucket: target.bucket().cloned(), path, query };
         Ok(Understood { id, parts, target, operation, verified, token, route })
     }
@@ -198,17 +216,21 @@ impl Proxy {
     ) -> Result<Response<ResponseBody>, S3Error> {
         let door = side_door(&request.parts.headers).map(str::to_owned);
         match request.operation.footprint() {
-            Footprint::Reads => self.read(request, body).await,
-            Footprint::WritesBucket if door.is_none() => {
-                self.pass(admit_bucket_operation(), request, body).await
+            // Another method in a header is another operation to whoever honours it.
+            Footprint::Reads if door.as_deref() != Some(METHOD_OVERRIDE) => {
+                self.read(request, body).await
             }
+            Footprint::WritesBucket if door.is_none() => self.write_bucket(request, body).await,
             Footprint::WritesObject if door.is_none() => {
                 let Target::Object(bucket, key) = request.target.clone() else {
                     return Err(self.unsupported(&request, None));
                 };
                 self.write(bucket, key, request, body).await
             }
-            Footprint::WritesBucket | Footprint::WritesObject | Footprint::Unfenceable => {
+            Footprint::Reads
+            | Footprint::WritesBucket
+            | Footprint::WritesObject
+            | Footprint::Unfenceable => {
                 if !self.reaches_nothing_fenced(&request, door.is_some()) {
                     return Err(self.unsupported(&request, door.as_deref()));
                 }
@@ -220,6 +242,29 @@ impl Proxy {
         }
     }
 
+    /// Creates or deletes a bucket. Some stores delete a bucket with all that is in it (SeaweedFS
+    /// does by default), so that its emptiness is looked at first where anything in it is fenced.
+    async fn write_bucket(
+        &self,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        if request.operation == Operation::DeleteBucket
+            && let Some(bucket) = request.target.bucket()
+            && !self.0.settings.policy.is_off_everywhere(bucket)
+        {
+            match self.0.upstream.is_empty(bucket).await {
+                Ok(true) => {}
+                Ok(false) => return Err(respond::bucket_not_empty(bucket)),
+                Err(error) => {
+                    tracing::warn!(request_id = %request.id, %bucket, %error, "not looked into");
+                    return Err(respond::unavailable());
+                }
+            }
+        }
+        self.pass(admit_bucket_operation(), request, body).await
+    }
+
     /// A PUT or DELETE of one object.
     async fn write(
         &self,
@@ -229,6 +274,10 @@ impl Proxy {
         body: RequestBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let fencing = self.0.settings.policy.of_object(&bucket, &key);
+        if fencing.mode != Mode::Off && self.0.settings.aliases_keys && key.may_be_aliased() {
+            self.0.metrics.rejected(bucket.as_str(), Reason::UnsupportedOperation);
+            return Err(respond::aliased_key(&key));
+        }
         match (fencing.mode, request.token) {
             (Mode::Off, _) | (Mode::IfFenced | Mode::Require, None) => {
                 let scope = Scope { bucket, key };
@@ -249,8 +298,7 @@ impl Proxy {
         body: RequestBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let snapshot = if needs_record(fencing.mode) {
-            let loaded = self.load(scope).await;
-            Some(loaded.map_err(|error| respond::unavailable(&error.to_string()))?)
+            Some(self.load(scope).await.map_err(|_| respond::unavailable())?)
         } else {
             None
         };
@@ -270,18 +318,17 @@ impl Proxy {
     /// Whether nothing that the request can reach is fenced.
     fn reaches_nothing_fenced(&self, request: &Understood, side_door: bool) -> bool {
         let policy = &self.0.settings.policy;
-        match (&request.target, request.operation) {
-            (Target::Service, _) => policy.is_off_for_service(),
-            // It reaches further than the key in the path.
-            (Target::Object(bucket, _), Operation::RenameObject | Operation::Unknown) => {
-                policy.is_off_everywhere(bucket)
-            }
-            (Target::Object(bucket, key), _) if !side_door => {
+        let query = Query::new(request.route.query.as_deref().unwrap_or_default());
+        let operation = request.operation;
+        match &request.target {
+            Target::Service => policy.is_off_for_service(),
+            _ if operation.reaches_other_buckets(query) => policy.is_off_for_service(),
+            Target::Object(bucket, key)
+                if !side_door && operation.stays_on_its_key(&request.parts.method, query) =>
+            {
                 policy.of_object(bucket, key).mode == Mode::Off
             }
-            (Target::Bucket(bucket) | Target::Object(bucket, _), _) => {
-                policy.is_off_everywhere(bucket)
-            }
+            Target::Bucket(bucket) | Target::Object(bucket, _) => policy.is_off_everywhere(bucket),
         }
     }
 
@@ -296,13 +343,17 @@ impl Proxy {
     }
 }
 
-/// The bucket that a copy or a rename reads from: `/bucket/key` or `bucket/key`, percent-encoded.
-fn copy_source(headers: &HeaderMap) -> Option<Bucket> {
-    let source = headers.get("x-amz-copy-source").or_else(|| headers.get("x-amz-rename-source"))?;
-    let path = percent_decode(source.as_bytes());
-    let path = path.strip_prefix(b"/").unwrap_or(&path);
-    let bucket = path.split(|byte| *byte == b'/').next()?;
-    Some(Bucket::new(String::from_utf8_lossy(bucket)))
+/// Whether a copy or a rename reads from `bucket`, in whatever way a store writes a bucket before a
+/// key (`/bucket/key`, `bucket/key`, `:bucket/key`): its name anywhere before the key will do.
+fn copies_from(headers: &HeaderMap, bucket: &Bucket) -> bool {
+    ["x-amz-copy-source", "x-amz-rename-source"].into_iter().any(|name| {
+        headers.get_all(name).iter().any(|source| {
+            let path = percent_decode(source.as_bytes());
+            let path = String::from_utf8_lossy(&path);
+            let first = path.split('/').find(|part| !part.is_empty()).unwrap_or_default();
+            first.contains(bucket.as_str())
+        })
+    })
 }
 
 impl listener::Handler for Proxy {

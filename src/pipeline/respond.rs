@@ -17,7 +17,7 @@ use crate::clock;
 use crate::fence::{ConditionFailure, Contention, Tag, Token, TokenRequired, Verdict};
 use crate::ledger::Scope;
 use crate::listener::{Refusal, RequestId};
-use crate::s3::{Bucket, InvalidEtag, Operation, S3Error, TargetError};
+use crate::s3::{Bucket, InvalidEtag, ObjectKey, Operation, S3Error, TargetError};
 use crate::telemetry::Reason;
 use crate::upstream::{Answer, SendError};
 
@@ -101,9 +101,7 @@ pub(super) fn verdict(
         Verdict::Rejected => rejected(findings),
         Verdict::BodyFailed => Err(findings.body_error.unwrap_or_else(incomplete_body)),
         Verdict::Contended(why) => Err(contended(why)),
-        Verdict::Unavailable => {
-            Err(unavailable(findings.trouble.as_deref().unwrap_or("no reason is known")))
-        }
+        Verdict::Unavailable => Err(unavailable()),
         Verdict::OutcomeUnknown => Err(outcome_unknown()),
         Verdict::Broken => Err(internal()),
     }
@@ -163,9 +161,7 @@ fn rejected(findings: Findings) -> Result<Response<ResponseBody>, S3Error> {
     let Some(answer) = findings.answer else { return Err(internal()) };
     match (answer.answer, answer.error) {
         (Some(answer), _) if !answer.status.is_success() => Ok(store_answer(answer)),
-        (_, Some(SendError::Unsent(reason) | SendError::Lost(reason))) => {
-            Err(unavailable(&format!("the store cannot be reached: {reason}")))
-        }
+        (_, Some(SendError::Unsent(_) | SendError::Lost(_))) => Err(unavailable()),
         (_, None) => Err(internal()),
     }
 }
@@ -232,10 +228,10 @@ fn contended(why: Contention) -> S3Error {
     retryable("FenceContended", message)
 }
 
-/// F11.
-pub(super) fn unavailable(reason: &str) -> S3Error {
+/// F11. The reason is in the log: what the store or the ledger said is not the client's to read.
+pub(super) fn unavailable() -> S3Error {
     let message = "The fence cannot be checked now. Nothing was changed; try again.";
-    retryable("FenceUnavailable", message).element("Reason", reason)
+    retryable("FenceUnavailable", message)
 }
 
 fn outcome_unknown() -> S3Error {
@@ -326,6 +322,23 @@ pub(super) fn unsupported_encryption(header: &'static str) -> S3Error {
     let message = format!("The header {header} cannot be used on a fenced write here.");
     S3Error::new(StatusCode::NOT_IMPLEMENTED, "FenceUnsupportedOperation", message)
         .element("Header", header)
+}
+
+pub(super) fn bucket_not_empty(bucket: &Bucket) -> S3Error {
+    S3Error::new(
+        StatusCode::CONFLICT,
+        "BucketNotEmpty",
+        "The bucket you tried to delete is not empty",
+    )
+    .element("BucketName", bucket)
+}
+
+pub(super) fn aliased_key(key: &ObjectKey) -> S3Error {
+    let message = "This store takes the key for another spelling of the same object, so that it \
+                   would have two fences. Fenced keys on it must not begin with a slash, nor hold \
+                   \"//\", a backslash, or the segments \".\" and \"..\". Nothing was changed.";
+    S3Error::new(StatusCode::NOT_IMPLEMENTED, "FenceUnsupportedOperation", message)
+        .element("Key", key)
 }
 
 pub(super) fn ledger_bucket(bucket: &Bucket) -> S3Error {

@@ -93,7 +93,9 @@ fn is_neutral_for_write(name: &[u8]) -> bool {
     name.strip_prefix("x-amz-").is_some_and(|rest| {
         NEUTRAL_FOR_WRITES.contains(&rest)
             || rest.starts_with("checksum-")
-            || (rest.starts_with("meta-") && !rest.starts_with("meta-fencepost-"))
+            || (rest.starts_with("meta-")
+                && !rest.starts_with("meta-fencepost-")
+                && !rest.starts_with("meta-snowball-"))
     })
 }
 
@@ -162,9 +164,17 @@ impl Operation {
             Method::DELETE if query.has("uploadId") => Self::AbortMultipartUpload,
             Method::DELETE if query.has("versionId") => Self::DeleteObjectVersion,
             Method::DELETE if plain => Self::DeleteObject,
+            // Some stores take a form for an upload wherever under the bucket it is sent.
+            Method::POST if is_form(headers) => Self::PostObject,
             Method::POST if query.has("uploads") => Self::CreateMultipartUpload,
             Method::POST if query.has("uploadId") => Self::CompleteMultipartUpload,
-            Method::POST if query.has("select") => Self::SelectObjectContent,
+            // It alone of all POSTs only reads, so it is recognised by all of its query.
+            Method::POST
+                if query.value("select-type").as_deref() == Some(b"2")
+                    && names_only(query, &["select", "select-type"]) =>
+            {
+                Self::SelectObjectContent
+            }
             Method::PUT | Method::POST | Method::DELETE => Self::WriteObjectSubresource,
             _ => Self::Unknown,
         }
@@ -182,6 +192,60 @@ impl Operation {
             (true, false) => Self::GetObject,
             (false, _) => Self::ReadSubresource,
         }
+    }
+
+    /// Whether it changes nothing but the object that its path names, whatever store reads it.
+    ///
+    /// Stores differ in which of two query parameters they look at first: to SeaweedFS a POST with
+    /// `delete` in its query deletes the keys in its body, whatever else is in the query. So an
+    /// operation is taken to stay on its key only if the query holds nothing but its own
+    /// parameters.
+    #[must_use]
+    pub fn stays_on_its_key(self, method: &Method, query: Query<'_>) -> bool {
+        match self {
+            Self::PutObject | Self::DeleteObject | Self::AppendObject | Self::CopyObject => {
+                names_only(query, &[])
+            }
+            Self::CreateMultipartUpload => names_only(query, &["uploads"]),
+            Self::UploadPart | Self::UploadPartCopy => {
+                names_only(query, &["partNumber", "uploadId"])
+            }
+            Self::CompleteMultipartUpload | Self::AbortMultipartUpload => {
+                names_only(query, &["uploadId"])
+            }
+            Self::DeleteObjectVersion => names_only(query, &["versionId"]),
+            Self::WriteObjectSubresource => {
+                *method != Method::POST
+                    && ["tagging", "acl", "retention", "legal-hold"]
+                        .iter()
+                        .any(|name| query.has(name) && names_only(query, &[name, "versionId"]))
+            }
+            Self::GetObject
+            | Self::HeadObject
+            | Self::ListObjects
+            | Self::ListObjectsV2
+            | Self::ListBuckets
+            | Self::HeadBucket
+            | Self::GetBucketLocation
+            | Self::ReadSubresource
+            | Self::SelectObjectContent
+            | Self::CreateBucket
+            | Self::DeleteBucket
+            | Self::RenameObject
+            | Self::DeleteObjects
+            | Self::PostObject
+            | Self::WriteBucketSubresource
+            | Self::Unknown => false,
+        }
+    }
+
+    /// Whether it can make the store write into another bucket, later and by itself.
+    #[must_use]
+    pub fn reaches_other_buckets(self, query: Query<'_>) -> bool {
+        self == Self::WriteBucketSubresource
+            && ["replication", "logging", "inventory", "analytics"]
+                .iter()
+                .any(|name| query.has(name))
     }
 
     /// What it can change.
@@ -251,6 +315,21 @@ impl Operation {
     }
 }
 
+/// Whether the query holds these parameters at most, beside those that change nothing.
+fn names_only(query: Query<'_>, names: &[&str]) -> bool {
+    query.pairs().all(|(name, _)| {
+        is_neutral_for_write(&name) || names.iter().any(|known| name == known.as_bytes())
+    })
+}
+
+/// Whether the body is a browser's form.
+fn is_form(headers: &HeaderMap) -> bool {
+    headers.get_all(http::header::CONTENT_TYPE).iter().any(|value| {
+        let value = value.as_bytes().trim_ascii_start();
+        value.get(..10).is_some_and(|kind| kind.eq_ignore_ascii_case(b"multipart/"))
+    })
+}
+
 /// Whether the query names no sub-resource and changes nothing.
 fn is_plain(method: &Method, query: Query<'_>) -> bool {
     let is_neutral = if is_read(method) { is_neutral } else { is_neutral_for_write };
@@ -303,59 +382,93 @@ mod tests {
     fn every_shape_has_its_name() {
         use Method as M;
         use Operation as O;
-        let copy: &[(&'static str, &str)] = &[("x-amz-copy-source", "/b/s")];
+        let copy: &[(&'static str, &str)] = &[("x-amz-copy-source", "/buc/s")];
         let append: &[(&'static str, &str)] = &[("x-amz-write-offset-bytes", "3")];
+        let form: &[(&'static str, &str)] = &[("content-type", "Multipart/form-data; boundary=b")];
         let rows = [
             (M::GET, "/", O::ListBuckets, &[] as &[_]),
             (M::GET, "/?x-id=ListBuckets", O::ListBuckets, &[]),
             (M::PUT, "/", O::Unknown, &[]),
-            (M::GET, "/b", O::ListObjects, &[]),
-            (M::GET, "/b?prefix=a&delimiter=/", O::ListObjects, &[]),
-            (M::GET, "/b?list-type=2", O::ListObjectsV2, &[]),
-            (M::GET, "/b?location", O::GetBucketLocation, &[]),
-            (M::GET, "/b?versioning", O::ReadSubresource, &[]),
-            (M::HEAD, "/b", O::HeadBucket, &[]),
-            (M::PUT, "/b", O::CreateBucket, &[]),
-            (M::PUT, "/b?versioning", O::WriteBucketSubresource, &[]),
-            (M::PUT, "/b?unheard-of", O::WriteBucketSubresource, &[]),
-            (M::DELETE, "/b", O::DeleteBucket, &[]),
-            (M::DELETE, "/b?lifecycle", O::WriteBucketSubresource, &[]),
-            (M::POST, "/b?delete", O::DeleteObjects, &[]),
-            (M::POST, "/b", O::PostObject, &[]),
-            (M::GET, "/b/k", O::GetObject, &[]),
-            (M::GET, "/b/k?versionId=3&response-content-type=x", O::GetObject, &[]),
-            (M::GET, "/b/k?tagging", O::ReadSubresource, &[]),
-            (M::HEAD, "/b/k?partNumber=1", O::HeadObject, &[]),
-            (M::PUT, "/b/k", O::PutObject, &[]),
-            (M::PUT, "/b/k?x-id=CopyObject", O::PutObject, &[]),
-            (M::PUT, "/b/k?X-Amz-Signature=0&x-amz-acl=private", O::PutObject, &[]),
-            (M::PUT, "/b/k?X-Fence-Token=7&x-amz-meta-a=b", O::PutObject, &[]),
-            (M::PUT, "/b/k?x-amz-copy-source=/b/s", O::WriteObjectSubresource, &[]),
-            (M::PUT, "/b/k?X-Amz-Write-Offset-Bytes=3", O::WriteObjectSubresource, &[]),
-            (M::PUT, "/b/k?x-amz-meta-fencepost-token=9", O::WriteObjectSubresource, &[]),
-            (M::DELETE, "/b/k?x-amz-version-id=3", O::WriteObjectSubresource, &[]),
-            (M::PUT, "/b/k?unheard-of", O::WriteObjectSubresource, &[]),
-            (M::PUT, "/b/k?tagging", O::WriteObjectSubresource, &[]),
-            (M::PUT, "/b/k?append&position=0", O::WriteObjectSubresource, &[]),
-            (M::PUT, "/b/k", O::CopyObject, copy),
-            (M::PUT, "/b/k", O::AppendObject, append),
-            (M::PUT, "/b/k?renameObject", O::RenameObject, &[]),
-            (M::PUT, "/b/k?partNumber=1&uploadId=u", O::UploadPart, &[]),
-            (M::PUT, "/b/k?partNumber=1&uploadId=u", O::UploadPartCopy, copy),
-            (M::POST, "/b/k?uploads", O::CreateMultipartUpload, &[]),
-            (M::POST, "/b/k?uploadId=u", O::CompleteMultipartUpload, &[]),
-            (M::DELETE, "/b/k?uploadId=u", O::AbortMultipartUpload, &[]),
-            (M::DELETE, "/b/k?versionId=v", O::DeleteObjectVersion, &[]),
-            (M::DELETE, "/b/k", O::DeleteObject, &[]),
-            (M::DELETE, "/b/k?tagging", O::WriteObjectSubresource, &[]),
-            (M::POST, "/b/k?select&select-type=2", O::SelectObjectContent, &[]),
-            (M::POST, "/b/k?restore", O::WriteObjectSubresource, &[]),
-            (M::POST, "/b/k", O::WriteObjectSubresource, &[]),
-            (Method::from_bytes(b"MOVE").unwrap(), "/b/k", O::Unknown, &[]),
-            (M::PATCH, "/b/k", O::Unknown, &[]),
+            (M::GET, "/buc", O::ListObjects, &[]),
+            (M::GET, "/buc?prefix=a&delimiter=/", O::ListObjects, &[]),
+            (M::GET, "/buc?list-type=2", O::ListObjectsV2, &[]),
+            (M::GET, "/buc?location", O::GetBucketLocation, &[]),
+            (M::GET, "/buc?versioning", O::ReadSubresource, &[]),
+            (M::HEAD, "/buc", O::HeadBucket, &[]),
+            (M::PUT, "/buc", O::CreateBucket, &[]),
+            (M::PUT, "/buc?versioning", O::WriteBucketSubresource, &[]),
+            (M::PUT, "/buc?unheard-of", O::WriteBucketSubresource, &[]),
+            (M::DELETE, "/buc", O::DeleteBucket, &[]),
+            (M::DELETE, "/buc?lifecycle", O::WriteBucketSubresource, &[]),
+            (M::POST, "/buc?delete", O::DeleteObjects, &[]),
+            (M::POST, "/buc", O::PostObject, &[]),
+            (M::GET, "/buc/k", O::GetObject, &[]),
+            (M::GET, "/buc/k?versionId=3&response-content-type=x", O::GetObject, &[]),
+            (M::GET, "/buc/k?tagging", O::ReadSubresource, &[]),
+            (M::HEAD, "/buc/k?partNumber=1", O::HeadObject, &[]),
+            (M::PUT, "/buc/k", O::PutObject, &[]),
+            (M::PUT, "/buc/k?x-id=CopyObject", O::PutObject, &[]),
+            (M::PUT, "/buc/k?X-Amz-Signature=0&x-amz-acl=private", O::PutObject, &[]),
+            (M::PUT, "/buc/k?X-Fence-Token=7&x-amz-meta-a=b", O::PutObject, &[]),
+            (M::PUT, "/buc/k?x-amz-copy-source=/b/s", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/buc/k?X-Amz-Write-Offset-Bytes=3", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/buc/k?x-amz-meta-fencepost-token=9", O::WriteObjectSubresource, &[]),
+            (M::DELETE, "/buc/k?x-amz-version-id=3", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/buc/k?unheard-of", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/buc/k?tagging", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/buc/k?append&position=0", O::WriteObjectSubresource, &[]),
+            (M::PUT, "/buc/k", O::CopyObject, copy),
+            (M::PUT, "/buc/k", O::AppendObject, append),
+            (M::PUT, "/buc/k?renameObject", O::RenameObject, &[]),
+            (M::PUT, "/buc/k?partNumber=1&uploadId=u", O::UploadPart, &[]),
+            (M::PUT, "/buc/k?partNumber=1&uploadId=u", O::UploadPartCopy, copy),
+            (M::POST, "/buc/k?uploads", O::CreateMultipartUpload, &[]),
+            (M::POST, "/buc/k?uploadId=u", O::CompleteMultipartUpload, &[]),
+            (M::DELETE, "/buc/k?uploadId=u", O::AbortMultipartUpload, &[]),
+            (M::DELETE, "/buc/k?versionId=v", O::DeleteObjectVersion, &[]),
+            (M::DELETE, "/buc/k", O::DeleteObject, &[]),
+            (M::DELETE, "/buc/k?tagging", O::WriteObjectSubresource, &[]),
+            (M::POST, "/buc/k?select&select-type=2", O::SelectObjectContent, &[]),
+            (M::POST, "/buc/k?select", O::WriteObjectSubresource, &[]),
+            (M::POST, "/buc/k?select&select-type=2&delete", O::WriteObjectSubresource, &[]),
+            (M::POST, "/buc/k?delete&select&select-type=2", O::WriteObjectSubresource, &[]),
+            (M::POST, "/buc/k?select&select-type=2", O::PostObject, form),
+            (M::POST, "/buc/k?uploads", O::PostObject, form),
+            (
+                M::PUT,
+                "/buc/k?x-amz-meta-snowball-auto-extract=true",
+                O::WriteObjectSubresource,
+                &[],
+            ),
+            (M::POST, "/buc/k?restore", O::WriteObjectSubresource, &[]),
+            (M::POST, "/buc/k", O::WriteObjectSubresource, &[]),
+            (Method::from_bytes(b"MOVE").unwrap(), "/buc/k", O::Unknown, &[]),
+            (M::PATCH, "/buc/k", O::Unknown, &[]),
         ];
         for (method, uri, operation, headers) in rows {
             assert_eq!(recognise(method.clone(), uri, headers), operation, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn an_operation_stays_on_its_key_only_if_nothing_else_is_asked() {
+        let stays = |method: Method, uri: &str| {
+            let uri: http::Uri = uri.parse().unwrap();
+            let operation = recognise(method.clone(), &uri.to_string(), &[]);
+            operation.stays_on_its_key(&method, Query::of(&uri))
+        };
+        for uri in ["/buc/k?uploads", "/buc/k?uploadId=u&x-id=CompleteMultipartUpload"] {
+            assert!(stays(Method::POST, uri), "{uri}");
+        }
+        assert!(stays(Method::PUT, "/buc/k?tagging"));
+        assert!(stays(Method::DELETE, "/buc/k?tagging&versionId=v"));
+        assert!(stays(Method::DELETE, "/buc/k?versionId=v"));
+        for uri in ["/buc/k?uploads&delete", "/buc/k?delete", "/buc/k?uploadId=u&policy"] {
+            assert!(!stays(Method::POST, uri), "{uri}");
+        }
+        for uri in ["/buc/k?tagging&acl", "/buc/k?renameObject", "/buc/k?compose", "/buc/k?append"]
+        {
+            assert!(!stays(Method::PUT, uri), "{uri}");
         }
     }
 

@@ -11,12 +11,37 @@ use super::query::{percent_decode, percent_encode_key};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket(String);
 
+/// First path segments that are not buckets in some store but its administration (MinIO, Ceph) or
+/// another protocol (Ceph's Swift). The proxy must not sign requests to them with its own key.
+const RESERVED: [&str; 3] = ["admin", "minio", "swift"];
+
 impl Bucket {
-    /// The bucket of this name. S3 names are ASCII; whether one is allowed is for the store to
-    /// say.
+    /// The bucket of this name, which is the configuration's or the proxy's own.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
+    }
+
+    /// The bucket that a request names, by S3's rules for general purpose buckets: 3 to 63 of
+    /// `a-z`, `0-9`, `.` and `-`, a letter or digit at both ends, no two dots in a row.
+    ///
+    /// Nothing else may come through, because the name becomes part of a path or of a host, and
+    /// what a store makes of it must be the bucket that was fenced: a `/`, `?` or `%` would make
+    /// it another request, `:` names a tenant in Ceph, and `@` ends the user of an authority.
+    ///
+    /// # Errors
+    ///
+    /// [`TargetError::InvalidBucketName`].
+    fn named_by_request(name: &str) -> Result<Self, TargetError> {
+        let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let bytes = name.as_bytes();
+        let valid = (3..=63).contains(&bytes.len())
+            && bytes.iter().all(|byte| alphanumeric(byte) || matches!(byte, b'.' | b'-'))
+            && bytes.first().is_some_and(alphanumeric)
+            && bytes.last().is_some_and(alphanumeric)
+            && !name.contains("..")
+            && !RESERVED.contains(&name);
+        if valid { Ok(Self(name.to_owned())) } else { Err(TargetError::InvalidBucketName) }
     }
 
     /// The name.
@@ -48,6 +73,15 @@ impl ObjectKey {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Whether a store that treats keys as file paths may take it for another spelling of a key
+    /// (SeaweedFS: `a//b` and `a\\b` are `a/b`, and `/a` is `a`).
+    #[must_use]
+    pub fn may_be_aliased(&self) -> bool {
+        let key = self.0.strip_suffix(b"/").unwrap_or(&self.0);
+        key.contains(&b'\\')
+            || key.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b".."))
     }
 }
 
@@ -107,7 +141,7 @@ pub enum Target {
 pub enum TargetError {
     /// The path does not begin with a slash.
     NotAbsolute,
-    /// The bucket name is empty, or not UTF-8.
+    /// The bucket name is not one that S3 allows, or stands for something else in some store.
     InvalidBucketName,
     /// The key is longer than S3's 1024 bytes.
     KeyTooLong,
@@ -125,17 +159,27 @@ impl Target {
     pub fn parse(raw_path: &str, host: &str, suffixes: &HostSuffixes) -> Result<Self, TargetError> {
         let rest = raw_path.strip_prefix('/').ok_or(TargetError::NotAbsolute)?;
         if let Some(bucket) = suffixes.bucket_of(host) {
-            return Self::in_bucket(Bucket::new(bucket), rest);
+            return Self::in_bucket(Bucket::named_by_request(&bucket)?, rest);
         }
         if rest.is_empty() {
             return Ok(Self::Service);
         }
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         let bucket = String::from_utf8(percent_decode(bucket.as_bytes()))
-            .ok()
-            .filter(|name| !name.is_empty() && !name.contains('/'))
-            .ok_or(TargetError::InvalidBucketName)?;
-        Self::in_bucket(Bucket::new(bucket), key)
+            .map_err(|_| TargetError::InvalidBucketName)?;
+        Self::in_bucket(Bucket::named_by_request(&bucket)?, key)
+    }
+
+    /// The raw path in path style, `/bucket/key`: the bucket as it was understood, and the raw
+    /// bytes of the key.
+    #[must_use]
+    pub fn path_style(&self, raw_path: &str, host: &str, suffixes: &HostSuffixes) -> String {
+        let Some(bucket) = self.bucket() else { return raw_path.to_owned() };
+        if suffixes.bucket_of(host).is_some() {
+            return format!("/{bucket}{raw_path}");
+        }
+        let key = raw_path.get(1..).and_then(|rest| rest.find('/').and_then(|at| rest.get(at..)));
+        format!("/{bucket}{}", key.unwrap_or_default())
     }
 
     fn in_bucket(bucket: Bucket, raw_key: &str) -> Result<Self, TargetError> {
@@ -153,12 +197,6 @@ impl Target {
             Self::Service => None,
             Self::Bucket(bucket) | Self::Object(bucket, _) => Some(bucket),
         }
-    }
-
-    /// Whether `host` names the bucket, so that the raw path is the key alone.
-    #[must_use]
-    pub fn is_virtual_hosted(host: &str, suffixes: &HostSuffixes) -> bool {
-        suffixes.bucket_of(host).is_some()
     }
 }
 
@@ -199,40 +237,98 @@ mod tests {
     #[test]
     fn path_style() {
         assert_eq!(parse("/", "h"), Ok(Target::Service));
-        assert_eq!(parse("/b", "h"), Ok(Target::Bucket(Bucket::new("b"))));
-        assert_eq!(parse("/b/", "h:9000"), Ok(Target::Bucket(Bucket::new("b"))));
-        assert_eq!(parse("/b/k", "h"), Ok(object("b", b"k")));
-        assert_eq!(parse("/b//k", "h"), Ok(object("b", b"/k")));
-        assert_eq!(parse("/b/a/../k/", "h"), Ok(object("b", b"a/../k/")));
-        assert_eq!(parse("/b/%2e%2e/%FF", "h"), Ok(object("b", b"../\xff")));
-        assert_eq!(parse("//k", "h"), Err(TargetError::InvalidBucketName));
-        assert_eq!(parse("/a%2Fb/k", "h"), Err(TargetError::InvalidBucketName));
+        assert_eq!(parse("/buc", "h"), Ok(Target::Bucket(Bucket::new("buc"))));
+        assert_eq!(parse("/buc/", "h:9000"), Ok(Target::Bucket(Bucket::new("buc"))));
+        assert_eq!(parse("/buc/k", "h"), Ok(object("buc", b"k")));
+        assert_eq!(parse("/buc//k", "h"), Ok(object("buc", b"/k")));
+        assert_eq!(parse("/buc/a/../k/", "h"), Ok(object("buc", b"a/../k/")));
+        assert_eq!(parse("/buc/%2e%2e/%FF", "h"), Ok(object("buc", b"../\xff")));
         assert_eq!(parse("*", "h"), Err(TargetError::NotAbsolute));
     }
 
     #[test]
     fn one_key_however_it_is_spelt() {
-        assert_eq!(parse("/b/a%2Fb", "h"), parse("/b/a/b", "h"));
-        assert_eq!(parse("/b/%61", "h"), parse("/b/a", "h"));
-        assert_eq!(parse("/a", "b.s3.example.com"), parse("/b/a", "h"));
-        assert_ne!(parse("/b/a%252Fb", "h"), parse("/b/a%2Fb", "h"));
-        assert_ne!(parse("/b/e%CC%81", "h"), parse("/b/%C3%A9", "h"), "NFD is not NFC");
+        assert_eq!(parse("/buc/a%2Fb", "h"), parse("/buc/a/b", "h"));
+        assert_eq!(parse("/buc/%61", "h"), parse("/buc/a", "h"));
+        assert_eq!(parse("/a", "buc.s3.example.com"), parse("/buc/a", "h"));
+        assert_ne!(parse("/buc/a%252Fb", "h"), parse("/buc/a%2Fb", "h"));
+        assert_ne!(parse("/buc/e%CC%81", "h"), parse("/buc/%C3%A9", "h"), "NFD is not NFC");
     }
 
     #[test]
     fn virtual_hosted_style() {
-        assert_eq!(parse("/k/l", "b.S3.example.com:80"), Ok(object("b", b"k/l")));
-        assert_eq!(parse("//k", "b.localhost:9000"), Ok(object("b", b"/k")));
+        assert_eq!(parse("/k/l", "buc.S3.example.com:80"), Ok(object("buc", b"k/l")));
+        assert_eq!(parse("//k", "buc.localhost:9000"), Ok(object("buc", b"/k")));
         assert_eq!(parse("/", "a.b.localhost"), Ok(Target::Bucket(Bucket::new("a.b"))));
-        assert_eq!(parse("/b", "s3.example.com"), Ok(Target::Bucket(Bucket::new("b"))));
-        assert_eq!(parse("/b", "127.0.0.1:9000"), Ok(Target::Bucket(Bucket::new("b"))));
-        assert_eq!(parse("/b", "[::1]:9000"), Ok(Target::Bucket(Bucket::new("b"))));
-        assert_eq!(parse("/b", "xs3.example.com"), Ok(Target::Bucket(Bucket::new("b"))));
+        assert_eq!(parse("/buc", "s3.example.com"), Ok(Target::Bucket(Bucket::new("buc"))));
+        assert_eq!(parse("/buc", "127.0.0.1:9000"), Ok(Target::Bucket(Bucket::new("buc"))));
+        assert_eq!(parse("/buc", "[::1]:9000"), Ok(Target::Bucket(Bucket::new("buc"))));
+        assert_eq!(parse("/buc", "xs3.example.com"), Ok(Target::Bucket(Bucket::new("buc"))));
+    }
+
+    #[test]
+    fn a_bucket_is_a_name_and_nothing_else() {
+        let paths = [
+            "//k",
+            "/ab/k",
+            "/a%2Fbc/k",
+            "/:bucket/k",
+            "/%3Abucket/k",
+            "/t:bucket/k",
+            "/user@bucket/k",
+            "/Bucket/k",
+            "/bucket_1/k",
+            "/bucket%00/k",
+            "/%2e%2e%2e/k",
+            "/a..b/k",
+            "/-bucket/k",
+            "/bucket./k",
+            "/minio/admin/v3/add-user",
+            "/swift/v1/bucket/k",
+            "/admin/user",
+        ];
+        for path in paths {
+            assert_eq!(parse(path, "h"), Err(TargetError::InvalidBucketName), "{path}");
+        }
+        let hosts = ["bucket/dir.localhost", "%62ucket.localhost", "bucket/k?acl&x=.localhost"];
+        for host in hosts {
+            assert_eq!(parse("/k", host), Err(TargetError::InvalidBucketName), "{host}");
+        }
+        assert!(parse("/fencepost-ledger/k", "h").is_ok());
+        assert!(parse(&format!("/{}/k", "b".repeat(63)), "h").is_ok());
+        assert!(parse(&format!("/{}/k", "b".repeat(64)), "h").is_err());
+    }
+
+    #[test]
+    fn the_path_for_the_store_is_made_of_what_was_understood() {
+        let suffixes = HostSuffixes::default();
+        let rows = [
+            ("/", "h", "/"),
+            ("/buc", "h", "/buc"),
+            ("/%62uc/", "h", "/buc/"),
+            ("/%62uc/a%2Fb//c", "h", "/buc/a%2Fb//c"),
+            ("/a%2Fb", "BUC.localhost", "/buc/a%2Fb"),
+            ("/", "buc.localhost", "/buc/"),
+        ];
+        for (path, host, expected) in rows {
+            let target = Target::parse(path, host, &suffixes).unwrap();
+            assert_eq!(target.path_style(path, host, &suffixes), expected, "{path} {host}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_paths_in_disguise_are_known() {
+        for key in ["/a", "a//b", "a/./b", "a/../b", "..", "a\\b", "a//", "/"] {
+            assert!(ObjectKey::new(key).unwrap().may_be_aliased(), "{key}");
+        }
+        for key in ["a", "a/b", "a/", "a.b/..c", "...", "a b"] {
+            assert!(!ObjectKey::new(key).unwrap().may_be_aliased(), "{key}");
+        }
     }
 
     #[test]
     fn keys_have_a_limit() {
-        let longest = format!("/b/{}", "k".repeat(1024));
+        let longest = format!("/buc/{}", "k".repeat(1024));
         assert!(parse(&longest, "h").is_ok());
         assert_eq!(parse(&format!("{longest}k"), "h"), Err(TargetError::KeyTooLong));
     }

@@ -150,6 +150,8 @@ impl Server {
     /// settled.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Drained {
         let readiness = self.readiness;
+        let proxy = self.proxy.clone();
+        let watch = tokio::spawn(async move { proxy.watch_ledger().await });
         let drained = self
             .data
             .serve(self.proxy.clone(), async {
@@ -157,6 +159,7 @@ impl Server {
                 readiness.set_draining();
             })
             .await;
+        watch.abort();
         self.proxy.settle_all().await;
         self.admin.abort();
         drained

@@ -28,7 +28,7 @@ pub const BODILESS_SIGNATURE_SECONDS: u32 = 60;
 
 /// How long the store may take to carry out a DELETE whose signature it has found to be good, in
 /// seconds. A body's stall bound, which is longer, covers the same for a PUT.
-pub const EXECUTION_SECONDS_MAX: u32 = 30;
+pub const EXECUTION_SECONDS_MAX: u32 = 60;
 
 /// Why the client for the store cannot be set up.
 #[derive(Debug, thiserror::Error)]

@@ -225,6 +225,28 @@ impl Upstream {
         Ok(Observed { tag, stamp, headers: parts.headers })
     }
 
+    /// Whether a bucket holds no object, as a listing shows it. One that is not there is empty.
+    ///
+    /// # Errors
+    ///
+    /// When the store does not answer, or not with a listing.
+    pub async fn is_empty(&self, bucket: &Bucket) -> Result<bool, SendError> {
+        let route = Route {
+            bucket: Some(bucket.clone()),
+            path: format!("/{bucket}"),
+            query: Some("list-type=2&max-keys=1".into()),
+        };
+        let (headers, empty) = (HeaderMap::new(), full(Bytes::new()));
+        let request =
+            self.sign(Method::GET, &route, headers, PayloadHash::Empty, clock::now(), None).await?;
+        let answer = self.call(request.map(|()| empty)).await?;
+        match answer.status {
+            StatusCode::NOT_FOUND => Ok(true),
+            StatusCode::OK => Ok(answer::element(&answer.body, "Key").is_none()),
+            status => Err(SendError::Lost(format!("the listing was answered {status}"))),
+        }
+    }
+
     async fn sign(
         &self,
         method: Method,

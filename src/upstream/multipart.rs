@@ -155,12 +155,17 @@ fn completion(answer: &Answer) -> Outcome {
         return answer.refusal();
     }
     match (answer.code().as_deref(), answer::element(&answer.body, "ETag")) {
-        (None, Some(etag)) if !strip_quotes(&etag).is_empty() => {
+        (None, Some(etag)) if is_opaque_tag(strip_quotes(&etag)) => {
             Outcome::Applied(Tag::Version(strip_quotes(&etag).to_owned()))
         }
         (Some("PreconditionFailed" | "ConditionalRequestConflict"), _) => Outcome::Refused,
         (Some(_) | None, _) => Outcome::Unknown,
     }
+}
+
+/// Whether the text can be an ETag in a header.
+fn is_opaque_tag(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
 }
 
 /// A request that changes no object failed: whatever became of it, the write has changed nothing.

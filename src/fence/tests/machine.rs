@@ -336,10 +336,32 @@ fn a_chain_costs_one_request_a_write() {
 
 #[test]
 fn a_full_record_admits_nobody() {
-    let four = (10..14).map(|id| intent(id, 33, expecting(version("Z")))).collect();
+    let tags = ["V", "W", "X", "Z"].map(version);
+    let four = tags.into_iter().zip(10..).map(|(tag, id)| intent(id, 33, expecting(tag)));
     let outcomes =
-        [seen(version("X")), Outcome::Loaded(snapshot(33, four)), Outcome::OutOfPatience];
+        [seen(version("X")), Outcome::Loaded(snapshot(33, four.collect())), Outcome::OutOfPatience];
     assert_eq!(effect(PROTOCOL, put(34, "Y"), outcomes), contended(Contention::RecordFull));
+}
+
+/// Regression: a store that answered nobody for a minute left 64 intents, all alike, and for
+/// twenty minutes nobody could write the key.
+#[test]
+fn a_record_full_of_the_same_intent_makes_room() {
+    let mut four: Vec<Intent> =
+        (10..14).map(|id| intent(id, 33, expecting(version("Z")))).collect();
+    four[1].token = token(31);
+    four[2].expires_at = StoreTime(9_000);
+    let mut attempt = Attempt::new(PROTOCOL, put(34, "Y"), Memory::default());
+    let mut last = attempt.advance(Outcome::Start);
+    for outcome in [seen(version("X")), Outcome::Loaded(snapshot(33, four.clone()))] {
+        last = attempt.advance(outcome);
+    }
+    let Effect::Swap(swap) = last else { panic!("it is admitted: {last:?}") };
+    let [merged, own] = swap.next.intents.as_slice() else { panic!("{:?}", swap.next) };
+    assert_eq!((merged.token, merged.expires_at), (token(31), StoreTime(9_000)));
+    assert_eq!(merged.action, expecting(version("Z")));
+    assert!(four.iter().all(|intent| intent.id != merged.id), "nobody may settle it by name");
+    assert_ne!(merged.id, own.id);
 }
 
 /// Regression: refused writes were tried again without end.
