@@ -179,7 +179,12 @@ impl Backend {
         self.try_proxy(settings, Rules::ALL).await.unwrap()
     }
 
-    /// The same with other rules in force.
+    /// Two of them, started at the same time.
+    pub(crate) async fn proxies(&self, settings: &str) -> (Proxy, Proxy) {
+        tokio::join!(self.proxy(settings), self.proxy(settings))
+    }
+
+    /// A proxy with other rules in force.
     pub(crate) async fn proxy_with(&self, settings: &str, rules: Rules) -> Proxy {
         self.try_proxy(settings, rules).await.unwrap()
     }

@@ -1,0 +1,86 @@
+//! The most important of the above over a real store.
+
+use http::Method;
+
+use super::support::{Backend, Detour, soon};
+
+/// The loser of a race waits for seconds there.
+const SETTINGS: &str = "fence.settle_delay_milliseconds = 0\nledger.timeout_seconds = 30\n";
+
+#[tokio::test]
+async fn admitted_stale_deleted_restarted_and_two_proxies() {
+    let Some(backend) = Backend::seaweedfs().await else { return };
+    let (one, other) = backend.proxies(SETTINGS).await;
+    let direct = backend.direct();
+    assert_eq!(one.plain().put("k", "free").await.short(), "200");
+    assert_eq!(one.token(42).put("k", "one").await.short(), "200");
+    assert_eq!(other.token(41).put("k", "late").await.short(), "409 StaleFenceToken");
+    assert_eq!(other.token(41).delete("k").await.short(), "409 StaleFenceToken");
+    assert_eq!(other.plain().put("k", "late").await.short(), "428 FenceTokenRequired");
+    assert_eq!(direct.get("k").await.body, "one");
+    assert_eq!(direct.head("k").await.header("x-amz-meta-fencepost-token"), "42");
+    assert_eq!(other.token(43).put("k", "two").await.short(), "200");
+    assert_eq!(one.token(43).put("k", "three").await.short(), "200", "its memory is outdated");
+    assert_eq!(one.token(42).put("k", "late").await.short(), "409 StaleFenceToken");
+
+    one.kill().await;
+    let restarted = backend.proxy(SETTINGS).await;
+    assert_eq!(restarted.token(42).put("k", "late").await.short(), "409 StaleFenceToken");
+    assert_eq!(restarted.token(44).delete("k").await.short(), "204");
+    assert_eq!(direct.head("k").await.status, 404);
+    assert_eq!(other.token(43).put("k", "late").await.short(), "409 StaleFenceToken");
+    assert_eq!(other.token(44).delete("k").await.short(), "204", "of what is absent");
+    assert_eq!(other.token(44).put("k", "four").await.short(), "200");
+    assert_eq!(direct.get("k").await.body, "four");
+}
+
+#[tokio::test]
+async fn a_clients_own_conditions() {
+    let Some(backend) = Backend::seaweedfs().await else { return };
+    let proxy = backend.proxy(SETTINGS).await;
+    let create = proxy.token(7).with("if-none-match", "*");
+    let first = create.put("k", "one").await;
+    assert_eq!(first.short(), "200");
+    assert_eq!(create.put("k", "two").await.short(), "412 PreconditionFailed");
+    let right = proxy.token(7).with("if-match", first.header("etag"));
+    assert_eq!(right.put("k", "two").await.short(), "200");
+    assert_eq!(right.put("k", "three").await.short(), "412 PreconditionFailed");
+    // SeaweedFS itself answers 412; the proxy answers as AWS does.
+    assert_eq!(right.put("absent", "x").await.short(), "404 NoSuchKey");
+}
+
+#[tokio::test]
+async fn a_large_body() {
+    let Some(backend) = Backend::seaweedfs().await else { return };
+    let proxy = backend.proxy(SETTINGS).await;
+    let body = vec![b'x'; 12 * 1024 * 1024];
+    let put = soon("an upload", proxy.token(7).put("k", body.clone())).await;
+    assert_eq!(put.short(), "200");
+    assert!(backend.direct().get("k").await.body == body);
+    assert_eq!(proxy.token(6).put("k", body).await.short(), "409 StaleFenceToken");
+}
+
+/// The write that plain `If-Match` does not stop, with a packet that was delayed on its way to a
+/// real store.
+#[tokio::test]
+async fn a_delayed_put_does_not_land_on_bytes_that_have_come_back() {
+    let Some(backend) = Backend::seaweedfs().await else { return };
+    let path = format!("/{}/k", backend.bucket);
+    let detour = Detour::to(&backend.endpoint, Method::PUT, &path).await;
+    let older = backend.by_way_of(detour.endpoint()).proxy(SETTINGS).await;
+    let newer = backend.proxy(SETTINGS).await;
+    assert_eq!(older.token(10).put("k", "idle").await.short(), "200");
+    detour.arm();
+    let client = older.token(11);
+    let late = tokio::spawn(async move { client.put("k", "late").await });
+    detour.held().await;
+    assert_eq!(newer.token(12).put("k", "busy").await.short(), "200");
+    let idle = newer.token(12).put("k", "idle").await;
+    assert_eq!(idle.short(), "200");
+    assert!(idle.etag().ends_with("-1"), "{}", idle.etag());
+    detour.release().await;
+    let late = soon("the older holder's answer", late).await.unwrap();
+    assert_eq!(late.short(), "409 StaleFenceToken");
+    let now = backend.direct().get("k").await;
+    assert_eq!((&now.body[..], now.header("x-amz-meta-fencepost-token")), (&b"idle"[..], "12"));
+}
