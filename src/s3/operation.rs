@@ -162,8 +162,8 @@ impl Operation {
             }
             Method::PUT if plain => Self::PutObject,
             Method::DELETE if query.has("uploadId") => Self::AbortMultipartUpload,
-            Method::DELETE if query.has("versionId") => Self::DeleteObjectVersion,
             Method::DELETE if plain => Self::DeleteObject,
+            Method::DELETE if names_only(query, &["versionId"]) => Self::DeleteObjectVersion,
             // Some stores take a form for an upload wherever under the bucket it is sent.
             Method::POST if is_form(headers) => Self::PostObject,
             Method::POST if query.has("uploads") => Self::CreateMultipartUpload,

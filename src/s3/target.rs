@@ -99,8 +99,14 @@ impl fmt::Debug for ObjectKey {
 }
 
 /// The domains under which a bucket may be named by the host: `bucket.s3.example.com`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HostSuffixes(Vec<String>);
+
+impl Default for HostSuffixes {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
 
 impl HostSuffixes {
     /// These domains, without a leading dot. `localhost` is always one of them.
