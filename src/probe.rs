@@ -36,8 +36,7 @@ const HALF_BODY_PAUSE: Duration = Duration::from_millis(150);
 const RACE_ROUNDS: usize = 3;
 
 /// The scratch objects: one for each thing that is tried, one for each round of a race.
-const KEYS: [&str; 14] =
-    ["a", "b", "c", "d", "e0", "e1", "e2", "f0", "f1", "f2", "g0", "g1", "g2", "h//h"];
+const KEYS: [&str; 13] = ["a", "b", "c", "d", "e0", "e1", "e2", "f0", "f1", "f2", "g0", "g1", "g2"];
 
 /// An ETag that no object has.
 const FOREIGN_ETAG: &str = "00000000000000000000000000000000";
@@ -49,8 +48,6 @@ pub struct Findings {
     pub etag_quotes: EtagQuotes,
     /// Whether DELETE honours `If-Match`.
     pub delete: Enforcement,
-    /// Whether two spellings of a key can be one object (`a//b` and `a/b`).
-    pub aliases_keys: bool,
 }
 
 impl Findings {
@@ -65,8 +62,7 @@ impl Findings {
             Enforcement::Conditional => "conditional",
             Enforcement::Exclusive => "exclusive",
         };
-        let keys = if self.aliases_keys { "aliased" } else { "exact" };
-        [("put", "conditional"), ("delete", delete), ("etags", quotes), ("keys", keys)]
+        [("put", "conditional"), ("delete", delete), ("etags", quotes)]
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect()
@@ -180,8 +176,7 @@ impl Scratch<'_> {
         self.race_creates().await?;
         self.race_swaps(etag_quotes).await?;
         let delete = self.learn_delete(etag_quotes, backend.conditional_delete).await?;
-        let aliases_keys = self.learn_aliases().await?;
-        Ok(Findings { etag_quotes, delete, aliases_keys })
+        Ok(Findings { etag_quotes, delete })
     }
 
     /// On AWS, who may not list a bucket is told 403 of a key that is not there, and the fence
@@ -197,17 +192,6 @@ impl Scratch<'_> {
                               fenced one";
                 Err(failed(HEAD, reason.into()))
             }
-            Err(error) => Err(failed(HEAD, DisplayErrorContext(error).to_string())),
-        }
-    }
-
-    /// Some stores treat keys as file paths (SeaweedFS).
-    async fn learn_aliases(&self) -> Result<bool, ProbeError> {
-        self.created("h//h").await?;
-        let request = self.client.head_object().bucket(self.bucket).key(self.key("h/h"));
-        match request.send().await {
-            Ok(_) => Ok(true),
-            Err(error) if status(&error) == Some(404) => Ok(false),
             Err(error) => Err(failed(HEAD, DisplayErrorContext(error).to_string())),
         }
     }

@@ -84,8 +84,6 @@ pub struct Settings {
     pub protocol: Protocol,
     /// How the store wants ETags.
     pub etag_quotes: EtagQuotes,
-    /// Whether the store takes two spellings of a key for one object: they would be two scopes.
-    pub aliases_keys: bool,
     /// The HTTP status of a stale token's refusal.
     pub stale_status: http::StatusCode,
     /// How long one operation waits for others.
@@ -274,10 +272,6 @@ impl Proxy {
         body: RequestBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let fencing = self.0.settings.policy.of_object(&bucket, &key);
-        if fencing.mode != Mode::Off && self.0.settings.aliases_keys && key.may_be_aliased() {
-            self.0.metrics.rejected(bucket.as_str(), Reason::UnsupportedOperation);
-            return Err(respond::aliased_key(&key));
-        }
         match (fencing.mode, request.token) {
             (Mode::Off, _) | (Mode::IfFenced | Mode::Require, None) => {
                 let scope = Scope { bucket, key };

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::fence::{ConditionFailure, Contention, Tag, Token, TokenRequired, Verdict};
 use crate::ledger::Scope;
 use crate::listener::{Refusal, RequestId};
-use crate::s3::{Bucket, InvalidEtag, ObjectKey, Operation, S3Error, TargetError};
+use crate::s3::{Bucket, InvalidEtag, Operation, S3Error, TargetError};
 use crate::telemetry::Reason;
 use crate::upstream::{Answer, SendError};
 
@@ -331,14 +331,6 @@ pub(super) fn bucket_not_empty(bucket: &Bucket) -> S3Error {
         "The bucket you tried to delete is not empty",
     )
     .element("BucketName", bucket)
-}
-
-pub(super) fn aliased_key(key: &ObjectKey) -> S3Error {
-    let message = "This store takes the key for another spelling of the same object, so that it \
-                   would have two fences. Fenced keys on it must not begin with a slash, nor hold \
-                   \"//\", a backslash, or the segments \".\" and \"..\". Nothing was changed.";
-    S3Error::new(StatusCode::NOT_IMPLEMENTED, "FenceUnsupportedOperation", message)
-        .element("Key", key)
 }
 
 pub(super) fn ledger_bucket(bucket: &Bucket) -> S3Error {

@@ -50,7 +50,6 @@ pub(super) fn settings(
             rules,
         },
         etag_quotes: findings.etag_quotes,
-        aliases_keys: findings.aliases_keys,
         stale_status: match fence.stale_status {
             config::StaleStatus::Conflict => StatusCode::CONFLICT,
             config::StaleStatus::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
