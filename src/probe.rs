@@ -36,7 +36,8 @@ const HALF_BODY_PAUSE: Duration = Duration::from_millis(150);
 const RACE_ROUNDS: usize = 3;
 
 /// The scratch objects: one for each thing that is tried, one for each round of a race.
-const KEYS: [&str; 13] = ["a", "b", "c", "d", "e0", "e1", "e2", "f0", "f1", "f2", "g0", "g1", "g2"];
+const KEYS: [&str; 14] =
+    ["a", "b", "c", "d", "e0", "e1", "e2", "f0", "f1", "f2", "g0", "g1", "g2", "h//i"];
 
 /// An ETag that no object has.
 const FOREIGN_ETAG: &str = "00000000000000000000000000000000";
@@ -48,6 +49,9 @@ pub struct Findings {
     pub etag_quotes: EtagQuotes,
     /// Whether DELETE honours `If-Match`.
     pub delete: Enforcement,
+    /// Whether the store takes the key `a//b` for `a/b`, as SeaweedFS does. Two spellings of one
+    /// object would have two fences.
+    pub merges_slashes: bool,
 }
 
 impl Findings {
@@ -62,7 +66,8 @@ impl Findings {
             Enforcement::Conditional => "conditional",
             Enforcement::Exclusive => "exclusive",
         };
-        [("put", "conditional"), ("delete", delete), ("etags", quotes)]
+        let slashes = if self.merges_slashes { "merged" } else { "kept" };
+        [("put", "conditional"), ("delete", delete), ("etags", quotes), ("slashes", slashes)]
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect()
@@ -176,7 +181,8 @@ impl Scratch<'_> {
         self.race_creates().await?;
         self.race_swaps(etag_quotes).await?;
         let delete = self.learn_delete(etag_quotes, backend.conditional_delete).await?;
-        Ok(Findings { etag_quotes, delete })
+        let merges_slashes = self.learn_slashes().await?;
+        Ok(Findings { etag_quotes, delete, merges_slashes })
     }
 
     /// On AWS, who may not list a bucket is told 403 of a key that is not there, and the fence
@@ -332,6 +338,16 @@ impl Scratch<'_> {
             (false, config::ConditionalDelete::Auto | config::ConditionalDelete::Exclusive) => {
                 Ok(Enforcement::Exclusive)
             }
+        }
+    }
+
+    async fn learn_slashes(&self) -> Result<bool, ProbeError> {
+        self.created("h//i").await?;
+        let head = self.client.head_object().bucket(self.bucket).key(self.key("h/i"));
+        match head.send().await {
+            Ok(_) => Ok(true),
+            Err(error) if status(&error) == Some(404) => Ok(false),
+            Err(error) => Err(failed("HeadObject", DisplayErrorContext(error).to_string())),
         }
     }
 

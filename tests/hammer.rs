@@ -9,7 +9,7 @@
 //! Every store gets a few seconds; `FENCEPOST_HAMMER_SECONDS` makes them more.
 
 #![cfg(feature = "embedded-store")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod support;
 

@@ -2,6 +2,7 @@
 //! lost answers, and records that are not ours to touch.
 
 #![cfg(feature = "embedded-store")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! The start-up probe: which stores a proxy starts in front of, and what it says of the others.
 
 #![cfg(feature = "embedded-store")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod support;
 
@@ -40,6 +41,7 @@ async fn stores_that_enforce_conditions_are_accepted() {
         assert_eq!(findings["put"], "conditional", "{profile}");
         assert_eq!(findings["delete"], delete, "{profile}");
         assert_eq!(findings["etags"], "quoted", "{profile}");
+        assert_eq!(findings["slashes"], "kept", "{profile}");
         assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new(), "{profile}");
         let outside = |bucket: &str| bucket != LEDGER;
         let touched = backend.store().history().iter().any(|change| outside(&change.bucket));
@@ -139,5 +141,6 @@ async fn seaweedfs_is_accepted() {
     assert_eq!(status, 200, "{ready}");
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     assert_eq!(ready["probe"]["findings"]["delete"], "conditional");
+    assert_eq!(ready["probe"]["findings"]["slashes"], "merged");
     assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new());
 }

@@ -84,6 +84,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// How the store wants ETags.
     pub etag_quotes: EtagQuotes,
+    /// Whether the store takes `a//b` for `a/b`: then the former is refused on writes.
+    pub merges_slashes: bool,
     /// The HTTP status of a stale token's refusal.
     pub stale_status: http::StatusCode,
     /// How long one operation waits for others.
@@ -212,6 +214,9 @@ impl Proxy {
         request: Understood,
         body: RequestBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
+        if request.operation.footprint() != Footprint::Reads && self.is_alias(&request.target) {
+            return Err(respond::alias_of_another_key());
+        }
         let door = side_door(&request.parts.headers).map(str::to_owned);
         match request.operation.footprint() {
             // Another method in a header is another operation to whoever honours it.
@@ -307,6 +312,16 @@ impl Proxy {
                 Err(respond::token_required(required))
             }
         }
+    }
+
+    /// Whether the store takes the key for another one, which may be fenced and has a fence of its
+    /// own.
+    fn is_alias(&self, target: &Target) -> bool {
+        let settings = &self.0.settings;
+        let Target::Object(bucket, key) = target else { return false };
+        let key = key.as_bytes();
+        let empty_segment = key.starts_with(b"/") || key.windows(2).any(|pair| pair == b"//");
+        settings.merges_slashes && empty_segment && !settings.policy.is_off_everywhere(bucket)
     }
 
     /// Whether nothing that the request can reach is fenced.

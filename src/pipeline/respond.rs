@@ -338,6 +338,14 @@ pub(super) fn ledger_bucket(bucket: &Bucket) -> S3Error {
     S3Error::new(StatusCode::FORBIDDEN, "AccessDenied", message)
 }
 
+/// One object with two names would have two fences.
+pub(super) fn alias_of_another_key() -> S3Error {
+    let message = "This store takes several slashes in a key for one, so that the object has \
+                   another name, and a fence under that name. Write the key without empty \
+                   segments. Nothing was changed.";
+    S3Error::new(StatusCode::BAD_REQUEST, "InvalidArgument", message)
+}
+
 pub(super) fn invalid_target(error: TargetError) -> S3Error {
     S3Error::new(StatusCode::BAD_REQUEST, error.code(), error.message())
 }

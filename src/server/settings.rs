@@ -50,6 +50,7 @@ pub(super) fn settings(
             rules,
         },
         etag_quotes: findings.etag_quotes,
+        merges_slashes: findings.merges_slashes,
         stale_status: match fence.stale_status {
             config::StaleStatus::Conflict => StatusCode::CONFLICT,
             config::StaleStatus::PreconditionFailed => StatusCode::PRECONDITION_FAILED,

@@ -34,6 +34,28 @@ async fn admitted_stale_deleted_restarted_and_two_proxies() {
     assert_eq!(direct.get("k").await.body, "four");
 }
 
+/// It takes `d//e` for `d/e`: two spellings of one object must not have two fences.
+#[tokio::test]
+async fn a_key_that_the_store_takes_for_another_is_refused() {
+    let Some(backend) = Backend::seaweedfs().await else { return };
+    let proxy = backend.proxy(SETTINGS).await;
+    assert_eq!(proxy.token(9).put("d/e", "nine").await.short(), "200");
+    for alias in ["d//e", "/d/e", "//d///e"] {
+        for client in [proxy.token(3), proxy.token(10), proxy.plain()] {
+            assert_eq!(client.put(alias, "late").await.short(), "400 InvalidArgument", "{alias}");
+            assert_eq!(client.delete(alias).await.short(), "400 InvalidArgument", "{alias}");
+        }
+    }
+    // Other untidy paths it refuses itself.
+    for alias in ["a/../d/e", "./d/e", "d/./e", "../x/d/e"] {
+        let answer = proxy.token(3).put(alias, "late").await;
+        assert!(answer.status >= 400, "{alias}: {answer:?}");
+    }
+    assert_eq!(backend.direct().get("d/e").await.body, "nine");
+    let unfenced = backend.proxy(&format!("{SETTINGS}fence.mode = \"off\"\n")).await;
+    assert_eq!(unfenced.plain().put("d//e", "free").await.short(), "200", "nothing is fenced");
+}
+
 #[tokio::test]
 async fn a_clients_own_conditions() {
     let Some(backend) = Backend::seaweedfs().await else { return };

@@ -10,9 +10,11 @@ use http::Method;
 use super::AT_ONCE;
 use super::support::{Backend, DATA, LEDGER, S3};
 
-/// Every operation that is not fenceable, in every shape that a client gives it: name, method,
-/// target, headers.
-const SHAPES: &[(&str, &str, &str, &[(&str, &str)])] = &[
+/// Name, method, target, headers.
+type Shape = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// Every operation that is not fenceable, in every shape that a client gives it.
+const SHAPES: &[Shape] = &[
     ("CopyObject", "PUT", "/data/k", &[("x-amz-copy-source", "/data/other")]),
     ("AppendObject", "PUT", "/data/k", &[("x-amz-write-offset-bytes", "3")]),
     ("RenameObject", "PUT", "/data/k?renameObject", &[("x-amz-rename-source", "/data/other")]),

@@ -7,7 +7,7 @@
 //! that a test sees every status, header and byte; [`Backend::sdk`] is the client that users have.
 
 #![allow(dead_code, unused_imports, reason = "every test crate uses its own part of this")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod backend;
 mod detour;
