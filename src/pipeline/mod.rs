@@ -319,9 +319,9 @@ impl Proxy {
     fn is_alias(&self, target: &Target) -> bool {
         let settings = &self.0.settings;
         let Target::Object(bucket, key) = target else { return false };
-        let key = key.as_bytes();
-        let empty_segment = key.starts_with(b"/") || key.windows(2).any(|pair| pair == b"//");
-        settings.merges_slashes && empty_segment && !settings.policy.is_off_everywhere(bucket)
+        settings.merges_slashes
+            && key.may_be_aliased()
+            && !settings.policy.is_off_everywhere(bucket)
     }
 
     /// Whether nothing that the request can reach is fenced.

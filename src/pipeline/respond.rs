@@ -340,9 +340,9 @@ pub(super) fn ledger_bucket(bucket: &Bucket) -> S3Error {
 
 /// One object with two names would have two fences.
 pub(super) fn alias_of_another_key() -> S3Error {
-    let message = "This store takes several slashes in a key for one, so that the object has \
-                   another name, and a fence under that name. Write the key without empty \
-                   segments. Nothing was changed.";
+    let message = "This store takes keys for file paths, so that the object has another name, and \
+                   a fence under that name. Write the key without empty segments, \".\", \"..\" \
+                   and backslashes. Nothing was changed.";
     S3Error::new(StatusCode::BAD_REQUEST, "InvalidArgument", message)
 }
 
