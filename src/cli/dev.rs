@@ -1,7 +1,7 @@
 //! `fencepost dev`: the proxy and an embedded store in one process.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -12,6 +12,7 @@ use fencepost::devstore::{self, DevStore};
 use fencepost::listener;
 use fencepost::server::{Server, Store, store};
 
+use super::healthcheck::reachable;
 use super::serve::finish;
 use super::{Failure, print};
 
@@ -62,11 +63,7 @@ const FIRST_BUCKET: &str = "demo";
 /// `backend.url` is not needed.
 pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failure> {
     let stop = listener::termination()?;
-    let mut builder = DevStore::builder().profile(flags.profile.into());
-    if let Some(directory) = &flags.data {
-        builder = builder.data_dir(directory);
-    }
-    let embedded = builder.build()?;
+    let embedded = build(&flags)?;
     embedded.create_bucket(FIRST_BUCKET).await?;
     let running = embedded.start().await?;
     config.ledger.create = true;
@@ -78,20 +75,29 @@ pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failu
         http: store::sdk_http_client(None)?,
     };
     let server = Server::start(&config, store).await?;
-    print(&banner(server.data_address(), server.admin_address(), id, secret, flags.data.as_ref()));
+    let (data, admin) = (reachable(server.data_address()), reachable(server.admin_address()));
+    print(&banner(data, admin, id, secret, flags.data.as_deref()));
     finish(server, stop).await;
     running.shutdown().await;
     Ok(())
 }
 
+fn build(flags: &DevFlags) -> Result<DevStore, Failure> {
+    let builder = DevStore::builder().profile(flags.profile.into());
+    let Some(directory) = &flags.data else { return Ok(builder.build()?) };
+    let context = |error| format!("the data in {} cannot be used: {error}", directory.display());
+    Ok(builder.data_dir(directory).build().map_err(context)?)
+}
+
 /// What a person needs to begin: where it listens, then lines to paste, all of which run as they
-/// stand (comments too, so that the whole can be pasted at once).
+/// stand (comments too, so that the whole can be pasted at once), and once more when they have
+/// been pasted before: the tokens end where they begin.
 fn banner(
     data: SocketAddr,
     admin: SocketAddr,
     id: &str,
     secret: &str,
-    directory: Option<&PathBuf>,
+    directory: Option<&Path>,
 ) -> String {
     let place = directory.map_or_else(
         || "in memory, gone when this process ends".to_owned(),
@@ -112,10 +118,10 @@ export AWS_ENDPOINT_URL=http://{data}
 export AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1
 unset AWS_SESSION_TOKEN
 
-# aws-cli: the holder of lock token 34 writes. Any S3 client can send a session token.
+# aws-cli: the holder of the lock writes with its token, 34. Any S3 client can send a session token.
 echo 'by 34' | AWS_SESSION_TOKEN=fence:34 aws s3 cp - s3://{FIRST_BUCKET}/state
 
-# curl: a holder that has lost the lock comes late, with 33. It gets 409 StaleFenceToken ...
+# curl: the holder before it, which has lost the lock, comes late with 33: 409 StaleFenceToken ...
 curl -sS -i -X PUT --data-binary 'by 33' --aws-sigv4 aws:amz:us-east-1:s3 \\
   --user \"$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY\" \\
   -H 'x-amz-content-sha256: UNSIGNED-PAYLOAD' -H 'X-Fence-Token: 33' \\
@@ -124,11 +130,11 @@ curl -sS -i -X PUT --data-binary 'by 33' --aws-sigv4 aws:amz:us-east-1:s3 \\
 # ... and the object is still what 34 wrote.
 aws s3 cp s3://{FIRST_BUCKET}/state -
 
-# boto3: the next holder, 35.
-AWS_SESSION_TOKEN=fence:35 python3 -c \"
+# boto3: the holder of the lock goes on.
+AWS_SESSION_TOKEN=fence:34 python3 -c \"
 import boto3
 s3 = boto3.client('s3')
-s3.put_object(Bucket='{FIRST_BUCKET}', Key='state', Body=b'by 35')
+s3.put_object(Bucket='{FIRST_BUCKET}', Key='state', Body=b'by 34 again')
 print(s3.get_object(Bucket='{FIRST_BUCKET}', Key='state')['Body'].read())\"
 
 # How often the fence has refused a write, and why.

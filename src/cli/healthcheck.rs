@@ -50,7 +50,7 @@ pub(crate) fn run(flags: &HealthcheckFlags) -> Result<ExitCode, Failure> {
 }
 
 /// A listener on every address is reached on loopback.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => Ipv6Addr::LOCALHOST.into(),

@@ -217,7 +217,7 @@ impl Disk {
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => io::Error::new(
                 io::ErrorKind::ResourceBusy,
-                format!("{} is in use by another store", root.display()),
+                "the directory is in use by another store",
             ),
             TryLockError::Error(error) => error,
         })?;

@@ -41,7 +41,7 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be bound.
-    #[error("{address} cannot be listened on: {reason}")]
+    #[error("{address} cannot be listened on: {reason}; --listen and --admin choose others")]
     Bind {
         /// The address.
         address: SocketAddr,

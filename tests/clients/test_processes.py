@@ -172,27 +172,26 @@ def test_unknown_keys_in_the_configuration_are_named(tmp_path: Path) -> None:
 
 
 def test_the_printed_examples_of_dev_work_as_printed(started: Callable[[Proxy], Proxy], logs: Callable[[], Path]) -> None:
-    """Pastes everything that `fencepost dev` prints for a shell into a shell."""
+    """Pastes everything that `fencepost dev` prints for a shell into a shell, twice."""
     proxy = started(Proxy.dev(logs()))
     # The tools of the virtual environment, under the names that the examples use; and a shell
     # that has been used for something else.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**fencepost.clean_environment(), "PATH": path, "AWS_SESSION_TOKEN": "of another store"}
     _, paste = proxy.output().split("Paste into another shell:\n")
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", paste], env=environment, cwd=logs().parent,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    shown = done.stdout
-    # Each says what its comment promises, in this order.
-    places = [shown.find(said) for said in (
-        "HTTP/1.1 409 ", "<Code>StaleFenceToken</Code>", "\nby 34\n", "b'by 35'", "fence_rejected_total",
-    )]
-    assert -1 not in places and places == sorted(places), shown
-    assert 'fence_rejected_total{bucket="demo",reason="stale"} 1\n' in shown
-    assert proxy.site.address != proxy.admin and "in memory" in proxy.output()
+    for times in (1, 2):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", paste], env=environment, cwd=logs().parent,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        # Each says what its comment promises, in this order.
+        places = [done.stdout.find(said) for said in (
+            "HTTP/1.1 409 ", "<Code>StaleFenceToken</Code>", "\nby 34\n", "b'by 34 again'",
+            f'fence_rejected_total{{bucket="demo",reason="stale"}} {times}\n',
+        )]
+        assert -1 not in places and places == sorted(places), done.stdout
+    assert "in memory" in proxy.output()
 
 
 def test_dev_keeps_its_data_and_its_fences(started: Callable[[Proxy], Proxy], logs: Callable[[], Path], tmp_path: Path) -> None:
@@ -221,12 +220,16 @@ def test_a_second_dev_on_one_directory_is_refused(
     assert done.returncode == 1 and done.stdout == ""
     assert str(data) in done.stderr and "in use" in done.stderr
     assert Boto3(first.site, tmp_path).put("demo", "state", b"", "1").ok, "the first one is not disturbed"
+    file = tmp_path / "file"
+    file.touch()
+    done = fencepost.run("dev", "--data", str(file), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    assert done.returncode == 1 and str(file) in done.stderr
 
 
 def test_a_port_that_is_taken_is_named(stack: Stack) -> None:
     taken = stack.site.endpoint.removeprefix("http://")
     done = fencepost.run("dev", "--listen", taken, "--admin", "127.0.0.1:0")
-    assert done.returncode == 1 and taken in done.stderr, done.stderr
+    assert done.returncode == 1 and taken in done.stderr and "--listen" in done.stderr, done.stderr
 
 
 def test_the_demo_plays_right_and_leaves_nothing_running(tmp_path: Path) -> None:
