@@ -51,8 +51,8 @@ pub fn admit_unfenced(
     }
 }
 
-/// Lets a bucket be created or deleted. A store deletes a bucket only when it is empty, so no
-/// object changes, and the records of its scopes stay.
+/// Lets a bucket be created, or be deleted after it was seen to be empty: no object changes, and
+/// the records of its scopes stay.
 pub fn admit_bucket_operation() -> UnfencedPermit {
     UnfencedPermit::new()
 }
