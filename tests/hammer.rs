@@ -6,7 +6,7 @@
 //! that was made, an acknowledged one that was not, or one that was made twice. The judge itself is
 //! put to the test with the rules switched off.
 //!
-//! Every store gets a few seconds; `FENCEPOST_HAMMER_SECONDS` makes them more.
+//! Every store gets a few seconds; `FENCEPOST_TEST_HAMMER_SECONDS` makes them more.
 
 #![cfg(feature = "embedded-store")]
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]

@@ -5,7 +5,7 @@
 //! run means: within these worlds there is no way to break the promise. The other half of the
 //! proof is that the same worlds show the violation when a rule is switched off.
 //!
-//! `FENCEPOST_MODEL=full` searches larger worlds too; they take about an hour.
+//! `FENCEPOST_TEST_MODEL=full` searches larger worlds too; they take about an hour.
 
 #![expect(clippy::print_stdout, reason = "the size of each search is part of its result")]
 
@@ -144,9 +144,9 @@ fn breaks(name: &str, rules: &[Rule], violation: Violation, mut setting: Setting
 
 fn full(name: &str) -> bool {
     #[expect(clippy::disallowed_methods, reason = "a switch of the test, not of the proxy")]
-    let full = std::env::var("FENCEPOST_MODEL").is_ok_and(|value| value == "full");
+    let full = std::env::var("FENCEPOST_TEST_MODEL").is_ok_and(|value| value == "full");
     if !full {
-        println!("{name}: skipped, it takes about an hour; FENCEPOST_MODEL=full searches it");
+        println!("{name}: skipped, it takes about an hour; FENCEPOST_TEST_MODEL=full searches it");
     }
     full
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -25,6 +26,14 @@ pub(crate) struct DevFlags {
     /// Which store the embedded one behaves like
     #[arg(long, value_enum, default_value_t = Profile::Aws)]
     pub(crate) profile: Profile,
+    /// How long the store takes for every request, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) latency: u64,
+    /// A fault of the store, once it has been probed: lose-answer, cut-before, cut-body,
+    /// status=CODE, execute-then-status=CODE or delay=MS, and which requests it strikes, such as
+    /// lose-answer,method=PUT,key=state/,times=2
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub(crate) faults: Vec<devstore::Rule>,
     #[command(flatten)]
     pub(crate) common: CommonFlags,
 }
@@ -75,6 +84,11 @@ pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failu
         http: store::sdk_http_client(None)?,
     };
     let server = Server::start(&config, store).await?;
+    // Only now: the probe is not what faults are for.
+    embedded.faults().set_latency(Duration::from_millis(flags.latency));
+    for rule in flags.faults.iter().cloned() {
+        embedded.faults().add(rule);
+    }
     let (data, admin) = (reachable(server.data_address()), reachable(server.admin_address()));
     print(&banner(data, admin, id, secret, flags.data.as_deref()));
     finish(server, stop).await;

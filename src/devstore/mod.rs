@@ -43,6 +43,7 @@ mod clock;
 mod conditions;
 mod disk;
 mod errors;
+mod fault_spec;
 mod faults;
 mod history;
 mod index;
@@ -60,6 +61,7 @@ mod uploads;
 pub use builder::{
     ACCESS_KEY_ID, DevStore, DevStoreBuilder, RunningStore, SECRET_ACCESS_KEY, StoredObject,
 };
+pub use fault_spec::InvalidFault;
 pub use faults::{Effect, Faults, Rule, RuleHandle};
 pub use history::{Change, ChangeKind, HISTORY_CHANGES_MAX};
 pub use profile::{Profile, UnknownProfile};

@@ -39,5 +39,5 @@ fn in_ci() -> bool {
 
 /// How long `tests/hammer.rs` goes on, in seconds, if somebody says so.
 pub(crate) fn hammer_seconds() -> Option<u64> {
-    Environment::of_process().get("FENCEPOST_HAMMER_SECONDS").map(|text| text.parse().unwrap())
+    Environment::of_process().get("FENCEPOST_TEST_HAMMER_SECONDS").map(|text| text.parse().unwrap())
 }
