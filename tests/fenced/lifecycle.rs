@@ -172,15 +172,34 @@ async fn a_drain_waits_for_what_is_in_flight() {
 async fn a_record_that_is_full_admits_nothing_more() {
     let backend = Backend::embedded(Profile::Aws).await;
     let proxy = backend.proxy(&format!("fence.intents_max = 2\n{IMPATIENT}")).await;
-    assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
-    for _ in 0..2 {
+    for contents in ["one", "two"] {
+        assert_eq!(proxy.token(7).put("k", contents).await.short(), "200");
         backend.faults().add(on_data(Effect::CutBefore, Method::PUT));
-        let unknown = proxy.token(7).put("k", "two").await;
+        let unknown = proxy.token(7).put("k", "lost").await;
         assert_eq!(unknown.short(), "503 FenceOutcomeUnknown");
     }
     assert_eq!(proxy.token(7).put("k", "three").await.short(), "503 FenceContended");
     assert_eq!(backend.intents("k").await.len(), 2);
     assert_eq!(proxy.token(6).put("k", "late").await.short(), "409 StaleFenceToken");
+}
+
+/// An outage leaves one intent for every try, all alike: they are one when room is needed.
+#[tokio::test]
+async fn a_record_that_is_full_of_the_same_intent_makes_room() {
+    let backend = Backend::embedded(Profile::Aws).await;
+    let proxy = backend.proxy(&format!("fence.intents_max = 2\n{IMPATIENT}")).await;
+    assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
+    for _ in 0..5 {
+        backend.faults().add(on_data(Effect::CutBefore, Method::PUT));
+        let unknown = proxy.token(7).put("k", "lost").await;
+        assert_eq!(unknown.short(), "503 FenceOutcomeUnknown");
+    }
+    assert_eq!(proxy.token(8).put("k", "two").await.short(), "200");
+    assert_eq!(proxy.token(7).put("k", "late").await.short(), "409 StaleFenceToken");
+    // The lost ones still wait for what the object held before.
+    let again = proxy.token(8).put("k", "one").await;
+    assert_eq!(again.short(), "200");
+    assert!(again.etag().ends_with("-1"), "{}", again.etag());
 }
 
 /// What is remembered is bounded, and costs requests and not safety.
