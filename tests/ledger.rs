@@ -196,7 +196,7 @@ async fn a_proxy_never_overwrites_a_record_of_a_later_format() {
         assert_eq!(proxy.plain().put("k", "two").await.short(), "503 FenceUnavailable");
     }
     let refused = cold.token(8).put("k", "two").await;
-    assert!(refused.element("Reason").unwrap().contains("format"), "{refused:?}");
+    assert_eq!(refused.element("Reason"), None, "the reason is in the log, not for the client");
     assert_eq!(backend.bytes("k").await.unwrap(), b"one");
     // What the warm proxy owes is not forced in at its end either.
     warm.stop().await;
