@@ -33,22 +33,39 @@ pub struct BucketRule {
     pub bucket: Bucket,
     /// Whether the tags of its objects repeat.
     pub tags: Tags,
+    /// Whether it may be deleted and its settings changed, though it holds fenced objects.
+    pub bucket_operations: BucketOperations,
+}
+
+/// Whether operations on a bucket as a whole pass where any object in it is fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketOperations {
+    /// They pass.
+    Allow,
+    /// They are refused.
+    Deny,
 }
 
 /// The rules in force.
 #[derive(Clone, Debug)]
 pub struct Policy {
     default: Fencing,
+    bucket_operations: BucketOperations,
     rules: Vec<Rule>,
     buckets: Vec<BucketRule>,
 }
 
 impl Policy {
     /// These rules; the rule with the longest matching prefix wins, and `default` applies where
-    /// none matches.
+    /// none matches; likewise `bucket_operations` for a bucket that has no rule of its own.
     #[must_use]
-    pub fn new(default: Fencing, rules: Vec<Rule>, buckets: Vec<BucketRule>) -> Self {
-        Self { default, rules, buckets }
+    pub fn new(
+        default: Fencing,
+        bucket_operations: BucketOperations,
+        rules: Vec<Rule>,
+        buckets: Vec<BucketRule>,
+    ) -> Self {
+        Self { default, bucket_operations, rules, buckets }
     }
 
     /// How the scope of an object is fenced.
@@ -79,6 +96,19 @@ impl Policy {
             && self.rules.iter().all(|rule| rule.fencing.mode == Mode::Off)
     }
 
+    /// Whether operations on the bucket as a whole pass. One that reaches into other buckets, too,
+    /// passes only where that is allowed for all.
+    #[must_use]
+    pub fn allows_bucket_operation(&self, bucket: &Bucket, reaches_others: bool) -> bool {
+        let rule = self.buckets.iter().find(|rule| rule.bucket == *bucket);
+        let own = rule.map_or(self.bucket_operations, |rule| rule.bucket_operations);
+        let allowed = |operations| operations == BucketOperations::Allow;
+        if reaches_others {
+            return self.is_off_for_service() || (allowed(own) && allowed(self.bucket_operations));
+        }
+        self.is_off_everywhere(bucket) || allowed(own)
+    }
+
     /// Whether the tags of the bucket's objects repeat; the safe assumption is that they do.
     #[must_use]
     pub fn tags_of(&self, bucket: &Bucket) -> Tags {
@@ -97,6 +127,10 @@ mod tests {
         Fencing { mode, compare: Compare::AtLeast }
     }
 
+    fn policy_with(rules: Vec<Rule>, buckets: Vec<BucketRule>) -> Policy {
+        Policy::new(fencing(Mode::IfFenced), BucketOperations::Deny, rules, buckets)
+    }
+
     fn rule(bucket: &str, prefix: &str, mode: Mode) -> Rule {
         Rule { bucket: Bucket::new(bucket), prefix: prefix.into(), fencing: fencing(mode) }
     }
@@ -112,7 +146,7 @@ mod tests {
             rule("b", "locked/", Mode::Require),
             rule("b", "locked/free/", Mode::Off),
         ];
-        let policy = Policy::new(fencing(Mode::IfFenced), rules, Vec::new());
+        let policy = policy_with(rules, Vec::new());
         assert_eq!(mode(&policy, "other", "locked/a"), Mode::IfFenced);
         assert_eq!(mode(&policy, "b", "a"), Mode::Off);
         assert_eq!(mode(&policy, "b", "locked/a"), Mode::Require);
@@ -123,20 +157,41 @@ mod tests {
     fn a_bucket_is_off_only_if_all_of_it_is() {
         let rules =
             vec![rule("b", "", Mode::Off), rule("c", "", Mode::Off), rule("c", "x", Mode::Require)];
-        let policy = Policy::new(fencing(Mode::IfFenced), rules, Vec::new());
+        let policy = policy_with(rules, Vec::new());
         assert!(policy.is_off_everywhere(&Bucket::new("b")));
         assert!(!policy.is_off_everywhere(&Bucket::new("c")));
         assert!(!policy.is_off_everywhere(&Bucket::new("d")));
         assert!(!policy.is_off_for_service());
         let only = vec![rule("b", "x", Mode::Off)];
-        let policy = Policy::new(fencing(Mode::IfFenced), only, Vec::new());
+        let policy = policy_with(only, Vec::new());
         assert!(!policy.is_off_everywhere(&Bucket::new("b")), "the rest of it is fenced");
     }
 
     #[test]
+    fn a_bucket_that_holds_fenced_objects_is_left_alone_unless_allowed() {
+        let allowed = BucketRule {
+            bucket: Bucket::new("free"),
+            tags: Tags::Repeat,
+            bucket_operations: BucketOperations::Allow,
+        };
+        let policy = policy_with(vec![rule("off", "", Mode::Off)], vec![allowed]);
+        let allows = |bucket| policy.allows_bucket_operation(&Bucket::new(bucket), false);
+        assert!(!allows("b"));
+        assert!(allows("free"));
+        assert!(allows("off"));
+        for bucket in ["b", "free", "off"] {
+            assert!(!policy.allows_bucket_operation(&Bucket::new(bucket), true), "{bucket}");
+        }
+    }
+
+    #[test]
     fn tags_repeat_unless_told_otherwise() {
-        let unique = BucketRule { bucket: Bucket::new("kms"), tags: Tags::Unique };
-        let policy = Policy::new(fencing(Mode::IfFenced), Vec::new(), vec![unique]);
+        let unique = BucketRule {
+            bucket: Bucket::new("kms"),
+            tags: Tags::Unique,
+            bucket_operations: BucketOperations::Deny,
+        };
+        let policy = policy_with(Vec::new(), vec![unique]);
         assert_eq!(policy.tags_of(&Bucket::new("kms")), Tags::Unique);
         assert_eq!(policy.tags_of(&Bucket::new("b")), Tags::Repeat);
     }

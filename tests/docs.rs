@@ -105,7 +105,7 @@ fn the_metrics_of_the_readme_are_those_of_the_code() {
 
 #[test]
 fn the_error_codes_of_the_readme_are_those_of_the_code() {
-    let source = sources("src/pipeline/respond.rs").concat();
+    let source = sources("src/pipeline/respond/errors.rs").concat();
     let in_code: BTreeSet<String> = literals(&source)
         .into_iter()
         .filter(|literal| !literal.after.ends_with("element("))
@@ -114,7 +114,20 @@ fn the_error_codes_of_the_readme_are_those_of_the_code() {
         .collect();
     let in_readme: BTreeSet<String> =
         rows("status").iter().flat_map(|row| code_spans(&row[1])).collect();
-    assert_eq!(in_readme, in_code, "left: README.md, right: src/pipeline/respond.rs");
+    assert_eq!(in_readme, in_code, "left: README.md, right: src/pipeline/respond/errors.rs");
+}
+
+/// `FENCEPOST_TEST_WRITE_DOCS=1` writes it anew.
+#[test]
+fn the_page_of_operations_is_the_table() {
+    let path = Path::new(ROOT).join("docs/operations.md");
+    let table = fencepost::s3::document();
+    #[expect(clippy::disallowed_methods, reason = "a switch of the test, not of the proxy")]
+    if std::env::var_os("FENCEPOST_TEST_WRITE_DOCS").is_some() {
+        fs::write(&path, &table).expect("the page can be written");
+    }
+    let page = fs::read_to_string(&path).expect("the page can be read");
+    assert!(page == table, "docs/operations.md is not the table; FENCEPOST_TEST_WRITE_DOCS=1");
 }
 
 #[test]

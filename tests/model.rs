@@ -9,6 +9,8 @@
 
 #![expect(clippy::print_stdout, reason = "the size of each search is part of its result")]
 
+#[path = "model/others.rs"]
+mod others;
 #[path = "model/proxies.rs"]
 mod proxies;
 #[path = "model/search.rs"]
@@ -65,6 +67,10 @@ const PUT_X: Ask = Ask::Put("X");
 const PUT_Y: Ask = Ask::Put("Y");
 const ASKS: [Ask; 3] = [PUT_X, PUT_Y, Ask::Delete];
 
+const COMPLETE_X: Ask = Ask::Complete("X");
+const COMPLETE_Y: Ask = Ask::Complete("Y");
+const UNFORETOLD: Ask = Ask::CompleteUnforetold("X");
+
 /// An object's first content, and the clients.
 type Start = (Option<&'static str>, Vec<Client>);
 
@@ -98,7 +104,8 @@ fn pairs() -> Vec<Start> {
 }
 
 fn setting(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
-    Setting { protocol, faults, proxies: 2, pauses: 1, starts, seen: BTreeMap::new() }
+    let assembles = Enforcement::Exclusive;
+    Setting { protocol, faults, proxies: 2, assembles, pauses: 1, starts, seen: BTreeMap::new() }
 }
 
 /// Searches all of it; nothing may be violated, and each of `shown` must have happened, because a
@@ -308,12 +315,10 @@ fn clients_with_conditions_of_their_own() {
         ClientCondition { if_match: Some(ClientMatch::Version("X".into())), ..Default::default() };
     let if_none_match = ClientCondition { if_none_match_any: true, ..Default::default() };
     let mut starts = Vec::new();
-    for (object, mut asks) in every(&[(33, &ASKS), (33, &[PUT_X, Ask::Delete])]) {
-        asks[1].condition = if object.is_some() || asks[1].ask == Ask::Delete {
-            if_match.clone()
-        } else {
-            if_none_match.clone()
-        };
+    let conditional = [PUT_X, Ask::Delete, COMPLETE_Y, Ask::Touch];
+    for (object, mut asks) in every(&[(33, &ASKS), (33, &conditional)]) {
+        let on_nothing = object.is_none() && !matches!(asks[1].ask, Ask::Delete | Ask::Touch);
+        asks[1].condition = if !on_nothing { if_match.clone() } else { if_none_match.clone() };
         starts.push((object, asks));
     }
     let faults = Faults { timeouts: 1, crashes: 1, ..NONE };
@@ -364,7 +369,17 @@ fn three_operations_and_chains() {
 ///
 /// The trace of the first violation.
 fn walk(rules: Rules, schedules: usize) -> Result<(usize, usize), String> {
-    let asks = [PUT_X, PUT_Y, Ask::Delete, Ask::Stream("X"), Ask::Stream("Y")];
+    let asks = [
+        PUT_X,
+        PUT_Y,
+        Ask::Delete,
+        Ask::Stream("X"),
+        Ask::Stream("Y"),
+        COMPLETE_Y,
+        UNFORETOLD,
+        Ask::Touch,
+        Ask::DeleteVersion,
+    ];
     let faults = Faults {
         timeouts: 3,
         swaps_lost: 1,

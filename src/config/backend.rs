@@ -35,6 +35,10 @@ pub struct BackendConfig {
     pub conditional_delete: ConditionalDelete,
     /// Whether the store's CompleteMultipartUpload honours If-Match, races included.
     pub conditional_complete: ConditionalComplete,
+    /// Whether the store's CopyObject honours If-Match on its destination, races included.
+    pub conditional_copy: ConditionalCopy,
+    /// What is done about keys that the store folds into one.
+    pub key_aliasing: KeyAliasing,
     /// A PEM file of certificate authorities to trust besides the system's.
     #[serde(with = "optional")]
     pub ca_file: Option<PathBuf>,
@@ -54,6 +58,8 @@ impl Default for BackendConfig {
             etag_quotes: EtagQuotes::Auto,
             conditional_delete: ConditionalDelete::Auto,
             conditional_complete: ConditionalComplete::Exclusive,
+            conditional_copy: ConditionalCopy::Exclusive,
+            key_aliasing: KeyAliasing::Refuse,
             ca_file: None,
         }
     }
@@ -91,6 +97,26 @@ pub enum ConditionalDelete {
     Conditional,
     /// DELETE is an exclusive operation (F8): MinIO and Ceph ignore If-Match on it.
     Exclusive,
+}
+
+/// What fencing a CopyObject can rest on. There is no `auto`, as with Complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConditionalCopy {
+    /// Copy is an exclusive operation (F8): safe on every store.
+    Exclusive,
+    /// Copy carries If-Match or If-None-Match. For stores known to be atomic in it.
+    Conditional,
+}
+
+/// What is done about `a//b` and `/a/b` where the store takes them for `a/b` (the probe finds out).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyAliasing {
+    /// Writes of such keys are refused.
+    Refuse,
+    /// All spellings of a key share its fence.
+    CollapseSlashes,
 }
 
 /// What fencing a CompleteMultipartUpload can rest on.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, Deserializer, Unexpected, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::names::BucketName;
+use super::names::{AmzHeaderName, BucketName};
 use super::values::{Count, Milliseconds, Seconds};
 
 /// Settings of the fence protocol, and the defaults of every bucket.
@@ -32,6 +32,10 @@ pub struct FenceConfig {
     pub signature_lifetime_seconds: Seconds<1, 604_800>,
     /// How long the removal of a settled intent may wait, so that the next swap can carry it.
     pub settle_delay_milliseconds: Milliseconds<0, 60_000>,
+    /// Whether a bucket that holds fenced objects may be deleted, and its settings changed.
+    pub bucket_operations: BucketOperations,
+    /// `x-amz-*` headers that fenced writes may carry though this version does not know them.
+    pub allowed_headers: Vec<AmzHeaderName>,
 }
 
 impl Default for FenceConfig {
@@ -46,6 +50,8 @@ impl Default for FenceConfig {
             body_stall_seconds: Seconds::new(300),
             signature_lifetime_seconds: Seconds::new(900),
             settle_delay_milliseconds: Milliseconds::new(200),
+            bucket_operations: BucketOperations::Deny,
+            allowed_headers: Vec::new(),
         }
     }
 }
@@ -70,6 +76,17 @@ pub enum Compare {
     AtLeast,
     /// Every write needs a token of its own.
     StrictlyGreater,
+}
+
+/// Whether operations on a bucket as a whole pass where any object in it is fenced: DeleteBucket,
+/// and every change of its lifecycle, replication, versioning, policy and the like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BucketOperations {
+    /// They pass. They can destroy or change objects behind the fence.
+    Allow,
+    /// They are refused.
+    Deny,
 }
 
 /// Whether a data object's version tag can come back.
@@ -154,6 +171,9 @@ pub struct BucketRule {
     /// Overrides `fence.compare`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Compare>,
+    /// Overrides `fence.bucket_operations`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucket_operations: Option<BucketOperations>,
 }
 
 /// One `[[scope]]`: the objects of a bucket under a prefix. The longest prefix that fits a key

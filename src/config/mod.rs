@@ -42,15 +42,20 @@ use serde::{Deserialize, Serialize};
 
 pub use self::auth::{AuthConfig, AuthMode, TokenSignature};
 pub use self::backend::{
-    Addressing, BackendConfig, ConditionalComplete, ConditionalDelete, EtagQuotes,
+    Addressing, BackendConfig, ConditionalComplete, ConditionalCopy, ConditionalDelete, EtagQuotes,
+    KeyAliasing,
 };
 pub use self::environment::Environment;
-pub use self::fence::{BucketRule, Compare, FenceConfig, FenceMode, ScopeRule, StaleStatus, Tags};
+pub use self::fence::{
+    BucketOperations, BucketRule, Compare, FenceConfig, FenceMode, ScopeRule, StaleStatus, Tags,
+};
 pub use self::file::ConfigFile;
 pub use self::ledger::LedgerConfig;
 pub use self::limits::LimitsConfig;
 pub use self::load::{Purpose, Sources};
-pub use self::names::{BackendUrl, BucketName, HostSuffix, LogFilter, NotABackendUrl};
+pub use self::names::{
+    AmzHeaderName, BackendUrl, BucketName, HostSuffix, LogFilter, NotABackendUrl,
+};
 pub use self::problem::{ConfigError, Origin, Problem};
 pub use self::schema::{Kind, Setting, settings};
 pub use self::values::{Count, Milliseconds, Seconds};

@@ -62,6 +62,29 @@ impl FromText for HostSuffix {
     }
 }
 
+/// The name of an `x-amz-*` header, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AmzHeaderName(String);
+
+impl AmzHeaderName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromText for AmzHeaderName {
+    const EXPECTED: &'static str = "the name of a header that begins with x-amz-";
+
+    fn from_text(text: &str) -> Option<Self> {
+        let name = text.to_ascii_lowercase();
+        let known = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        let rest = name.strip_prefix("x-amz-")?;
+        (!rest.is_empty() && rest.bytes().all(known)).then_some(Self(name))
+    }
+}
+
 /// The base URL of the store: a scheme and an authority, nothing else.
 ///
 /// No path, because S3 signatures cover the path and a store is addressed from its root; no user
@@ -193,6 +216,7 @@ macro_rules! text_in_files {
 text_in_files! {
     BucketName => |name| name.as_str(),
     HostSuffix => |suffix| suffix.as_str(),
+    AmzHeaderName => |name| name.as_str(),
     LogFilter => |filter| filter.as_str(),
     BackendUrl => |url| &url.to_string(),
 }

@@ -4,7 +4,7 @@
 
 use super::permit::{Form, Terms};
 use super::{
-    Action, Change, Compare, Contents, Enforcement, Forms, Intent, IntentId, Operation, Protocol,
+    Action, Assembly, Change, Contents, Enforcement, Forms, Intent, IntentId, Operation, Protocol,
     Record, Snapshot, StoreTime, Tag, Tags, Token,
 };
 
@@ -68,12 +68,7 @@ pub(super) struct Choice<'a> {
 /// F1: the token that refuses `token`, if there is one. Any record that ever was is proof, because
 /// tokens only rise (F12).
 pub(super) fn refusing(protocol: &Protocol, snapshot: &Snapshot, token: Token) -> Option<Token> {
-    let highest = snapshot.highest()?;
-    let refused = match protocol.compare {
-        Compare::AtLeast => token < highest,
-        Compare::StrictlyGreater => token <= highest,
-    };
-    refused.then_some(highest)
+    snapshot.highest().filter(|highest| protocol.compare.refuses(token, *highest))
 }
 
 /// The intents of `snapshot` that are still open: without those that this proxy knows to be
@@ -144,11 +139,19 @@ pub(super) fn admit(
         return Admission::Contended(Contention::ExclusiveOpen);
     }
     // The store will not judge the client's condition: nobody may change what it was judged on.
-    let unjudged = operation.change == Change::Delete
-        && protocol.delete == Enforcement::Exclusive
-        && !operation.condition.is_none();
-    if unjudged && open(snapshot, settled).any(|intent| intent.key == operation.key) {
+    let unjudged = operation.is_exclusive(protocol) && !operation.condition.is_none();
+    let changes = |intent: &Intent| intent.key == operation.key && intent.takes_effect_on(tag);
+    if unjudged && open(snapshot, settled).any(changes) {
         return Admission::Contended(Contention::ExclusiveOpen);
+    }
+    // It may bring any tag back, and does not tell which, so that F4 has nothing to compare. (An
+    // assembly whose tag is not foretold tells it afterwards, before anything is acknowledged.)
+    let lower = |intent: &Intent| intent.key == operation.key && intent.token < operation.token;
+    if protocol.rules.avoid
+        && operation.change == Change::DeleteVersion
+        && open(snapshot, settled).any(lower)
+    {
+        return Admission::Contended(Contention::LowerOpen);
     }
     // F6 keeps the dead: an intent counts, whatever the tag is now.
     let kept = |intent: &&Intent| {
@@ -247,12 +250,25 @@ fn choose(
         leaves: leaves.cloned(),
         signed_at: operation.signed_at,
     };
-    match operation.change {
+    let exclusive = operation.is_exclusive(protocol);
+    match &operation.change {
         Change::Delete => {
-            let exclusive = protocol.delete == Enforcement::Exclusive;
             (!avoided(&Tag::Absent)).then(|| terms(Form::Plain, exclusive, Some(&Tag::Absent)))
         }
+        // Where tags are unique the intents of ordinary writes are not recorded, so that nobody
+        // knows which of them may still take effect on a tag that stays or comes back.
+        Change::Touch | Change::DeleteVersion if protocol.tags == Tags::Unique => None,
+        // F5: it leaves the tag that is there, so whatever expects that has to be over first.
+        Change::Touch => (!avoided(tag)).then(|| terms(Form::Plain, true, Some(tag))),
+        Change::DeleteVersion => Some(terms(Form::Plain, true, None)),
         // Where tags are unique nobody knows the new one beforehand, and nobody can expect it.
+        Change::Assemble(_) if protocol.tags == Tags::Unique => {
+            Some(terms(Form::Plain, exclusive, None))
+        }
+        Change::Assemble(Assembly { leaves, .. }) => {
+            let avoided = leaves.as_ref().is_some_and(avoided);
+            (!avoided).then(|| terms(Form::Plain, exclusive, leaves.as_ref()))
+        }
         Change::Put(_) if protocol.tags == Tags::Unique => Some(terms(Form::Plain, false, None)),
         Change::Put(_) => {
             // Nobody admits a stream before its end; refusing is the safe answer.
@@ -283,7 +299,10 @@ fn expiry(
     snapshot: &Snapshot,
 ) -> StoreTime {
     let (lifetime, seen_alive, stall) = match (&operation.change, terms.form) {
-        (Change::Delete, _) => (protocol.bodiless_life_seconds, 0, 0),
+        (Change::Delete | Change::DeleteVersion, _) => (protocol.bodiless_life_seconds, 0, 0),
+        (Change::Touch | Change::Assemble(_), _) => {
+            (protocol.bodiless_life_seconds, 0, protocol.body_stall_seconds)
+        }
         (Change::Put(Contents::Streamed), Form::Plain) => {
             let seen_alive = snapshot.time.map_or(u64::MAX, |time| time.0);
             (protocol.signature_seconds, seen_alive, protocol.body_stall_seconds)

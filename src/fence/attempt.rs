@@ -10,7 +10,7 @@
 //!             └──── Pause ◄─────┴────────┘
 //! Start ─► Load ─► Observe ─► Begin ─► Load ─► Swap ─► Send ─► Finish      a streamed PUT
 //! Start ─► Observe ─► Load ─► Swap ─► Observe ─► Finish       a DELETE of what is absent
-//! Start ─► Load ─► Observe ─► Swap ─► Send ─► Finish          an exclusive DELETE
+//! Start ─► Load ─► Observe ─► Swap ─► Send ─► Finish          what is exclusive
 //! ```
 
 mod next;
@@ -29,12 +29,14 @@ use super::{
 enum Why {
     /// To learn the tag to expect.
     Expect,
-    /// To see whether it is still absent, now that the token has entered.
+    /// To see whether it is still absent, or whose it is, now that the token has entered.
     Confirm,
     /// To see what became of a request whose outcome is unknown.
     ReadBack,
     /// To see whether a refusal came from the operation's own success.
     Surprise,
+    /// To see whether an upload that is not there any more has become the object.
+    Consumed,
 }
 
 /// What a pause leads to.
@@ -74,6 +76,8 @@ pub struct Attempt {
     record_fresh: bool,
     /// The client's condition does not hold on the tag that was seen last.
     failed: Option<ConditionFailure>,
+    /// The object was made by an earlier operation with the same stamp.
+    done_before: bool,
     /// What the bytes leave behind, once it is known.
     forms: Option<Forms>,
     /// A stream was begun on these terms.
@@ -91,7 +95,11 @@ impl Attempt {
     pub fn new(protocol: Protocol, operation: Operation, memory: Memory) -> Self {
         let forms = match &operation.change {
             Change::Put(Contents::Buffered(forms)) => Some(forms.clone()),
-            Change::Put(Contents::Streamed) | Change::Delete => None,
+            Change::Put(Contents::Streamed)
+            | Change::Assemble(_)
+            | Change::Delete
+            | Change::Touch
+            | Change::DeleteVersion => None,
         };
         Self {
             protocol,
@@ -101,6 +109,7 @@ impl Attempt {
             tag: None,
             record_fresh: false,
             failed: None,
+            done_before: false,
             forms,
             draft: None,
             sent: None,
@@ -157,16 +166,12 @@ impl Attempt {
             (Phase::Swapping(..), Outcome::SwapLost) => self.swap_lost(),
             (Phase::Swapping(_, terms), Outcome::LedgerFailed) => self.swap_failed(terms),
             (Phase::Sending, Outcome::Applied(tag)) => self.applied(tag, false),
-            (Phase::Sending, Outcome::Refused) => {
-                self.settle_sent();
-                self.surprised()
-            }
-            (Phase::Sending, Outcome::Rejected) => {
-                self.settle_sent();
-                self.memory.forget_object();
-                self.finish(Verdict::Rejected)
-            }
             (Phase::Sending, Outcome::Unknown) => self.unknown(),
+            (
+                Phase::Sending,
+                outcome
+                @ (Outcome::Refused | Outcome::Rejected | Outcome::Consumed | Outcome::Done),
+            ) => self.settled(&outcome),
             (Phase::Pausing(After::Restart, _), Outcome::Paused) => self.proceed(),
             (Phase::Pausing(After::ReadBack, _), Outcome::Paused) => self.observe(Why::ReadBack),
             (Phase::Pausing(After::Restart, why), Outcome::OutOfPatience) => {
@@ -190,11 +195,39 @@ impl Attempt {
         }
     }
 
+    /// The outcome of the request is known, and no tag comes with it.
+    fn settled(&mut self, outcome: &Outcome) -> Effect {
+        self.settle_sent();
+        self.memory.forget_object();
+        if *outcome == Outcome::Refused {
+            self.surprised()
+        } else if *outcome == Outcome::Consumed {
+            self.observe(Why::Consumed)
+        } else if *outcome == Outcome::Done {
+            self.finish(Verdict::Done)
+        } else {
+            self.finish(Verdict::Rejected)
+        }
+    }
+
     fn observed(&mut self, why: Why, tag: Tag, stamp: Option<OperationId>) -> Effect {
-        let own = stamp == Some(self.operation.id);
+        let own = stamp == Some(self.operation.stamp);
         match why {
-            Why::ReadBack | Why::Surprise if own => self.applied(tag, true),
+            Why::ReadBack | Why::Surprise | Why::Consumed if own => self.applied(tag, true),
             Why::ReadBack => self.read_back(&tag),
+            // Its own request was refused, and no object shows that another one succeeded.
+            Why::Consumed => self.finish(Verdict::Rejected),
+            // The refusal was not about the tag; the store's word is the client's. (A copy whose
+            // source is not the one that was asked for; AWS, when the key was written to since the
+            // upload began.)
+            Why::Surprise if self.assembles() && self.sent_on(&tag) => {
+                self.finish(Verdict::Rejected)
+            }
+            Why::Expect if self.done_before || (own && self.assembles()) => {
+                self.done_before = true;
+                self.tag = Some(tag);
+                self.proceed()
+            }
             Why::Surprise if self.draft.is_some() || self.rounds > self.protocol.rounds_max => {
                 self.finish(Verdict::Contended(Contention::LostRaces))
             }
@@ -216,17 +249,26 @@ impl Attempt {
             && self.protocol.rules.tag_before_record
             && self.draft.is_none()
             && !self.streamed()
-            && !self.deletes_exclusively()
+            && !self.is_exclusive()
         {
             self.record_fresh = false;
         }
         self.proceed()
     }
 
+    fn assembles(&self) -> bool {
+        matches!(self.operation.change, Change::Assemble(_))
+    }
+
+    /// Whether the request that was sent last expected this tag.
+    fn sent_on(&self, tag: &Tag) -> bool {
+        self.sent.as_ref().is_some_and(|terms| terms.expects == *tag)
+    }
+
     /// The token has entered and the object was looked at after that: F5 for an operation that
     /// leaves everything as it is.
     fn confirm(&mut self, tag: Tag) -> Effect {
-        if tag != Tag::Absent {
+        if tag != Tag::Absent && !self.done_before {
             // It has come into being meanwhile: a real delete after all.
             self.record_fresh = false;
             return match self.next_round() {
@@ -234,19 +276,15 @@ impl Attempt {
                 None => self.expect(tag),
             };
         }
-        let open = self.memory.snapshot.as_ref().is_some_and(|snapshot| {
-            admission::lower_takes_effect(
-                &self.operation,
-                snapshot,
-                &self.memory.settled,
-                &Tag::Absent,
-            )
-        });
-        if open {
+        if self.lower_takes_effect(&tag) {
             return self.contended(Contention::LowerOpen);
         }
-        self.memory.tag = Some(Tag::Absent);
-        self.finish(Verdict::AlreadyAbsent)
+        self.memory.tag = Some(tag.clone());
+        self.finish(if self.done_before {
+            Verdict::Applied { tag, recognised: true }
+        } else {
+            Verdict::AlreadyAbsent
+        })
     }
 
     /// Looks for the outcome of a request that got no answer. Only a DELETE that was exclusive can
@@ -284,7 +322,7 @@ impl Attempt {
     fn observe_failed(&mut self, why: Why) -> Effect {
         match why {
             // The refusal may have come from the operation's own success (F10).
-            Why::Surprise => self.finish(Verdict::OutcomeUnknown),
+            Why::Surprise | Why::Consumed => self.finish(Verdict::OutcomeUnknown),
             Why::Expect | Why::Confirm => self.finish(Verdict::Unavailable),
             Why::ReadBack => self.read_back_later(),
         }
@@ -349,13 +387,16 @@ impl Attempt {
             self.settle_sent();
         }
         self.memory.forget_object();
-        self.observe(Why::ReadBack)
+        match self.operation.change {
+            // Nothing that can be seen tells of them.
+            Change::Touch | Change::DeleteVersion => self.finish(Verdict::OutcomeUnknown),
+            Change::Put(_) | Change::Assemble(_) | Change::Delete => self.observe(Why::ReadBack),
+        }
     }
 
     /// A precondition did not hold: another writer was faster, or it was the operation itself. One
     /// look at the object tells, after the last round too.
     fn surprised(&mut self) -> Effect {
-        self.memory.forget_object();
         self.rounds += 1;
         self.tag = None;
         self.record_fresh = false;
@@ -376,7 +417,7 @@ impl Attempt {
         self.record_fresh = false;
         if guessed {
             // It may be contended by an old record only: ask before waiting.
-            if self.deletes_exclusively() {
+            if self.is_exclusive() {
                 self.tag = None;
             }
             return self.load();

@@ -58,6 +58,11 @@ pub enum Outcome {
     Refused,
     /// The store refused the request for another reason: it has changed nothing and never will.
     Rejected,
+    /// The upload that was to become the object is not there any more: this request has changed
+    /// nothing and never will, and an earlier one may have completed it.
+    Consumed,
+    /// The store carried out a request that leaves no tag to tell of.
+    Done,
     /// It is not known what became of the request: it may have landed, and may yet land.
     Unknown,
     /// The pause is over.
@@ -76,6 +81,8 @@ pub enum Verdict {
         /// The store's own answer was lost or was a refusal; the object's stamp shows it (F10).
         recognised: bool,
     },
+    /// It was carried out, once, and there is no tag to tell of.
+    Done,
     /// A DELETE of an object that is not there: nothing was sent, and no lower token can bring it
     /// into being.
     AlreadyAbsent,

@@ -24,14 +24,17 @@ pub use effect::{Effect, Outcome, Verdict};
 pub use memory::{Memory, Swap};
 pub use permit::{Form, Precondition, StreamPermit, Terms, UnfencedPermit, WritePermit};
 pub use protocol::{
-    Change, ClientCondition, ClientMatch, Compare, ConditionFailure, Contents, Enforcement, Forms,
-    Operation, Protocol, Rule, Rules, Tags,
+    Assembly, Change, ClientCondition, ClientMatch, Compare, ConditionFailure, Contents,
+    Enforcement, Forms, Operation, Protocol, Rule, Rules, Tags,
 };
 pub use record::{
     Action, Intent, IntentId, KeyId, Record, RecordVersion, Snapshot, StoreTime, Tag,
 };
 pub use token::{OperationId, Token, TokenError};
-pub use unfenced::{Mode, TokenRequired, admit_bucket_operation, admit_unfenced, needs_record};
+pub use unfenced::{
+    Mode, TokenRequired, admit_abort_of_own_upload, admit_bucket_operation, admit_unfenced,
+    admit_upload_step, needs_record,
+};
 
 #[cfg(test)]
 mod tests;

@@ -29,6 +29,17 @@ pub enum Compare {
     StrictlyGreater,
 }
 
+impl Compare {
+    /// Whether `highest`, once admitted, shuts `token` out.
+    #[must_use]
+    pub fn refuses(self, token: Token, highest: Token) -> bool {
+        match self {
+            Self::AtLeast => token < highest,
+            Self::StrictlyGreater => token <= highest,
+        }
+    }
+}
+
 /// The rules that a model or a test can switch off, to show that each of them is needed.
 ///
 /// Nothing outside tests does so: the proxy uses [`Rules::ALL`], and `tests/tidy.rs` holds it to
@@ -89,7 +100,8 @@ pub struct Protocol {
     pub tags: Tags,
     /// Whether `If-Match` on DELETE is sound.
     pub delete: Enforcement,
-    /// Whether a precondition on `CompleteMultipartUpload` is sound.
+    /// Whether a precondition on the `CompleteMultipartUpload` of an upload that was created just
+    /// now is sound. That of a client's own upload is said with the operation ([`Assembly`]).
     pub complete: Enforcement,
     /// How tokens are compared.
     pub compare: Compare,
@@ -103,6 +115,8 @@ pub struct Protocol {
     pub signature_seconds: u64,
     /// After how long a request without a body has certainly been refused or carried out, counted
     /// from its signature, in seconds (F9). It is signed in the query, with an expiry of its own.
+    /// What has a small body, or work to do before it takes effect, is signed in the same way and
+    /// is given `body_stall_seconds` more.
     pub bodiless_life_seconds: u64,
     /// After how long the store has cut off a body that stopped arriving, in seconds (F9).
     pub body_stall_seconds: u64,
@@ -129,20 +143,41 @@ pub enum Contents {
     Streamed,
 }
 
+/// An object made, in one request, of bytes that the store has already: the parts of a client's
+/// multipart upload, or another object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Assembly {
+    /// The tag that it is going to leave, if that is known beforehand.
+    pub leaves: Option<Tag>,
+    /// Whether the store enforces a precondition on it, atomically.
+    pub enforcement: Enforcement,
+}
+
 /// What an operation does to its object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// Writes it.
     Put(Contents),
+    /// Writes it, of bytes that are in the store.
+    Assemble(Assembly),
     /// Deletes it.
     Delete,
+    /// Changes what belongs to it and leaves its bytes and its tag: tags, ACL, retention. There is
+    /// no precondition for it, and nothing to recognise it by afterwards.
+    Touch,
+    /// Deletes one version of it, which may bring an older one, and its tag, back.
+    DeleteVersion,
 }
 
 /// One client operation, as it is handed to [`Attempt`](super::Attempt).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
-    /// Its random id, stamped on what it writes (F10).
+    /// Its random id.
     pub id: OperationId,
+    /// What is stamped on what it writes (F10). Its id; or, of a client's multipart upload, which
+    /// was stamped when it was created and which several operations may try to complete, the
+    /// upload's.
+    pub stamp: OperationId,
     /// The token that its client holds.
     pub token: Token,
     /// The key it changes.
@@ -155,6 +190,20 @@ pub struct Operation {
     /// taken once, before anything is registered. However long the proxy is paused in between,
     /// no request of this operation outlives the intent's expiry (F9).
     pub signed_at: u64,
+}
+
+impl Operation {
+    /// Whether no precondition of the store's guards its request (F8). Of a PUT that depends on
+    /// the form it takes, and is decided at its admission.
+    #[must_use]
+    pub fn is_exclusive(&self, protocol: &Protocol) -> bool {
+        match &self.change {
+            Change::Put(_) => false,
+            Change::Assemble(assembly) => assembly.enforcement == Enforcement::Exclusive,
+            Change::Delete => protocol.delete == Enforcement::Exclusive,
+            Change::Touch | Change::DeleteVersion => true,
+        }
+    }
 }
 
 /// The client's own `If-Match` and `If-None-Match`.

@@ -48,6 +48,7 @@ fn forms(content: &str) -> Forms {
 fn operation(id: u128, holder: u64, change: Change) -> Operation {
     Operation {
         id: OperationId::new(id),
+        stamp: OperationId::new(id),
         token: token(holder),
         key: key(),
         change,
@@ -66,6 +67,16 @@ fn stream(holder: u64) -> Operation {
 
 fn delete(holder: u64) -> Operation {
     operation(1, holder, Change::Delete)
+}
+
+fn assemble(holder: u64) -> Operation {
+    let leaves = Some(version("Y-2"));
+    let assembly = Assembly { leaves, enforcement: Enforcement::Exclusive };
+    operation(1, holder, Change::Assemble(assembly))
+}
+
+fn touch(holder: u64) -> Operation {
+    operation(1, holder, Change::Touch)
 }
 
 /// An intent of another operation, which expires at 2000.

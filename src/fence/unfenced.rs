@@ -1,7 +1,7 @@
 //! Writes without a token (F13).
 
 use super::permit::UnfencedPermit;
-use super::{Snapshot, Token};
+use super::{Compare, Snapshot, Token};
 
 /// What the fence does with a write that carries no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +51,30 @@ pub fn admit_unfenced(
     }
 }
 
+/// Decides on a step of a multipart upload that changes no object: nothing is registered, and a
+/// remembered record is as good as a fresh one (F12). What it lets through that should not be is
+/// stopped when the upload is to become an object.
+///
+/// # Errors
+///
+/// The token that shuts it out.
+pub fn admit_upload_step(
+    compare: Compare,
+    token: Token,
+    highest: Option<Token>,
+) -> Result<UnfencedPermit, Token> {
+    match highest {
+        Some(highest) if compare.refuses(token, highest) => Err(highest),
+        Some(_) | None => Ok(UnfencedPermit::new()),
+    }
+}
+
+/// Lets a multipart upload be thrown away by whoever created it, however old its token is: no
+/// object changes, and nobody else misses it.
+pub fn admit_abort_of_own_upload() -> UnfencedPermit {
+    UnfencedPermit::new()
+}
+
 /// Lets a bucket be created, or be deleted after it was seen to be empty: no object changes, and
 /// the records of its scopes stay.
 pub fn admit_bucket_operation() -> UnfencedPermit {
@@ -61,6 +85,17 @@ pub fn admit_bucket_operation() -> UnfencedPermit {
 mod tests {
     use super::super::{Record, RecordVersion};
     use super::*;
+
+    #[test]
+    fn a_step_of_an_upload_is_refused_by_a_newer_token_alone() {
+        let token = |value| Token::new(value).unwrap();
+        let step = |value, highest| admit_upload_step(Compare::AtLeast, token(value), highest);
+        assert!(step(7, None).is_ok());
+        assert!(step(7, Some(token(7))).is_ok());
+        assert_eq!(step(7, Some(token(8))), Err(token(8)));
+        let strict = admit_upload_step(Compare::StrictlyGreater, token(7), Some(token(7)));
+        assert_eq!(strict, Err(token(7)));
+    }
 
     #[test]
     fn a_write_without_a_token_passes_only_where_no_token_was_seen() {

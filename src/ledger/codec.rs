@@ -55,7 +55,7 @@ pub enum CodecError {
     /// A later format.
     #[error("its format is {0}, and this version of fencepost reads format {FORMAT}")]
     Format(u32),
-    /// Another scope's record.
+    /// Another scope's record, or another upload's.
     #[error("it is the record of another scope")]
     OtherScope,
     /// A field that does not hold what it should.

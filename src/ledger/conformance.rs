@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Ledger, Scope, SwapOutcome};
+use super::{Binding, Ledger, Scope, SwapOutcome, Upload};
 use crate::clock;
 use crate::fence::{
     Action, Intent, IntentId, KeyId, OperationId, Record, RecordVersion, StoreTime, Tag, Token,
@@ -24,6 +24,7 @@ pub async fn all(ledger: Arc<dyn Ledger>) {
     a_version_never_comes_back(&*ledger).await;
     scopes_do_not_touch_each_other(&*ledger).await;
     the_clock_is_told(&*ledger).await;
+    uploads_are_bound_each_for_itself(&*ledger).await;
     one_of_many_swaps_lands(&ledger).await;
 }
 
@@ -110,6 +111,26 @@ async fn scopes_do_not_touch_each_other(ledger: &dyn Ledger) {
 async fn the_clock_is_told(ledger: &dyn Ledger) {
     let time = ledger.load(&scope(b"time")).await.expect("load").time;
     assert!(time.is_some_and(|time| time.0 > 1_700_000_000), "F9 needs the store's clock");
+}
+
+async fn uploads_are_bound_each_for_itself(ledger: &dyn Ledger) {
+    let scope = scope(b"upload \xff/../+%2F");
+    let upload = |id: &str| Upload {
+        bucket: scope.bucket.clone(),
+        key: scope.key.clone(),
+        id: id.to_owned(),
+    };
+    let bound = |value| Binding { token: token(value), stamp: OperationId::new(value.into()) };
+    assert_eq!(ledger.binding(&upload("a")).await.expect("look"), None);
+    ledger.bind(&upload("a"), &bound(7)).await.expect("bind");
+    ledger.bind(&upload("b/+="), &bound(8)).await.expect("bind");
+    assert_eq!(ledger.binding(&upload("a")).await.expect("look"), Some(bound(7)));
+    assert_eq!(ledger.binding(&upload("b/+=")).await.expect("look"), Some(bound(8)));
+    ledger.unbind(&upload("a")).await.expect("unbind");
+    ledger.unbind(&upload("never")).await.expect("there is nothing to forget");
+    assert_eq!(ledger.binding(&upload("a")).await.expect("look"), None);
+    assert_eq!(ledger.binding(&upload("b/+=")).await.expect("look"), Some(bound(8)));
+    assert_eq!(ledger.load(&scope).await.expect("load").record, None, "a binding is no record");
 }
 
 async fn one_of_many_swaps_lands(ledger: &Arc<dyn Ledger>) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Ledger, LedgerUnavailable, Scope, SwapOutcome};
+use super::{Binding, Ledger, LedgerUnavailable, Scope, SwapOutcome, Upload};
 use crate::clock;
 use crate::fence::{Record, RecordVersion, Snapshot, StoreTime};
 
@@ -12,6 +12,7 @@ use crate::fence::{Record, RecordVersion, Snapshot, StoreTime};
 #[derive(Debug, Default)]
 pub struct MemoryLedger {
     records: Mutex<HashMap<Scope, (Record, u64)>>,
+    bindings: Mutex<HashMap<Upload, Binding>>,
 }
 
 fn version(number: u64) -> RecordVersion {
@@ -45,6 +46,23 @@ impl Ledger for MemoryLedger {
         }
         records.insert(scope.clone(), (next.clone(), number + 1));
         Ok(SwapOutcome::Swapped(version(number + 1)))
+    }
+
+    async fn bind(&self, upload: &Upload, binding: &Binding) -> Result<(), LedgerUnavailable> {
+        let mut bindings = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
+        bindings.insert(upload.clone(), *binding);
+        Ok(())
+    }
+
+    async fn binding(&self, upload: &Upload) -> Result<Option<Binding>, LedgerUnavailable> {
+        let bindings = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(bindings.get(upload).copied())
+    }
+
+    async fn unbind(&self, upload: &Upload) -> Result<(), LedgerUnavailable> {
+        let mut bindings = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
+        bindings.remove(upload);
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 //! ([`conformance`]) is passed by both and by every real store. A ledger does *not* decide
 //! anything: what may follow what is the fence's business.
 
+mod binding;
 mod codec;
 #[doc(hidden)]
 pub mod conformance;
@@ -12,6 +13,7 @@ mod object;
 
 use std::fmt;
 
+pub use binding::{Binding, Upload};
 pub use codec::{CodecError, decode, encode};
 pub use memory::MemoryLedger;
 pub use object::{LedgerBucketError, ObjectLedger, ObjectLedgerConfig};
@@ -72,4 +74,25 @@ pub trait Ledger: fmt::Debug + Send + Sync {
         base: &RecordVersion,
         next: &Record,
     ) -> Result<SwapOutcome, LedgerUnavailable>;
+
+    /// Remembers what a multipart upload was created with. Its name is the store's, and new.
+    ///
+    /// # Errors
+    ///
+    /// When it is not known whether it is remembered.
+    async fn bind(&self, upload: &Upload, binding: &Binding) -> Result<(), LedgerUnavailable>;
+
+    /// What a multipart upload was created with; `None` if it was created without a token.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be told, including when what is stored is not a binding.
+    async fn binding(&self, upload: &Upload) -> Result<Option<Binding>, LedgerUnavailable>;
+
+    /// Forgets an upload that is over. If it fails, that costs space and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// When it is not known whether it is forgotten.
+    async fn unbind(&self, upload: &Upload) -> Result<(), LedgerUnavailable>;
 }

@@ -19,7 +19,7 @@ use aws_smithy_types::config_bag::ConfigBag;
 use sha2::{Digest as _, Sha256};
 
 use super::memory::store_time;
-use super::{Ledger, LedgerUnavailable, Scope, SwapOutcome, codec};
+use super::{Binding, Ledger, LedgerUnavailable, Scope, SwapOutcome, Upload, binding, codec};
 use crate::clock;
 use crate::fence::{Record, RecordVersion, Snapshot, StoreTime};
 use crate::s3::{EtagQuotes, strip_quotes};
@@ -110,6 +110,10 @@ impl ObjectLedger {
     fn object_key(&self, scope: &Scope) -> String {
         let digest = hex::encode(Sha256::digest(scope.key.as_bytes()));
         format!("{}scopes/{}/{digest}.json", self.config.prefix, scope.bucket)
+    }
+
+    fn binding_key(&self, upload: &Upload) -> String {
+        format!("{}uploads/{}/{}.json", self.config.prefix, upload.bucket, upload.digest())
     }
 
     /// The record, the nonce of its version, and the store's clock.
@@ -215,6 +219,47 @@ impl Ledger for ObjectLedger {
             // race (Ceph does).
             (_, _) => self.resolve(scope, base, nonce, describe(&error)).await,
         }
+    }
+
+    async fn bind(&self, upload: &Upload, binding: &Binding) -> Result<(), LedgerUnavailable> {
+        self.client
+            .put_object()
+            .bucket(&self.config.bucket)
+            .key(self.binding_key(upload))
+            .content_type("application/json")
+            .body(ByteStream::from(binding::encode(upload, binding)))
+            .send()
+            .await
+            .map(drop)
+            .map_err(|error| LedgerUnavailable(describe(&error)))
+    }
+
+    async fn binding(&self, upload: &Upload) -> Result<Option<Binding>, LedgerUnavailable> {
+        let (bucket, key) = (&self.config.bucket, self.binding_key(upload));
+        let object = match self.client.get_object().bucket(bucket).key(key).send().await {
+            Ok(object) => object,
+            Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
+            Err(error) => return Err(LedgerUnavailable(describe(&error))),
+        };
+        let unavailable = |reason: String| LedgerUnavailable(format!("an upload: {reason}"));
+        if object.content_length().is_some_and(|length| length > RECORD_BYTES_MAX as i64) {
+            return Err(unavailable("its binding is too large to be one".into()));
+        }
+        let bytes = object.body.collect().await.map_err(|error| unavailable(error.to_string()))?;
+        binding::decode(upload, &bytes.into_bytes())
+            .map(Some)
+            .map_err(|error| unavailable(error.to_string()))
+    }
+
+    async fn unbind(&self, upload: &Upload) -> Result<(), LedgerUnavailable> {
+        self.client
+            .delete_object()
+            .bucket(&self.config.bucket)
+            .key(self.binding_key(upload))
+            .send()
+            .await
+            .map(drop)
+            .map_err(|error| LedgerUnavailable(describe(&error)))
     }
 }
 

@@ -80,6 +80,31 @@ pub(super) async fn prepare(
     Ok(Prepared::Buffered(PutBody { data: buffered.data, sha256 }))
 }
 
+/// The largest body that is a message about objects: the list of 10,000 parts, with checksums.
+const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Takes in a body that is a message about objects, and not an object's bytes.
+pub(super) async fn message(
+    body: VerifiedBody<RequestBody>,
+    headers: &mut HeaderMap,
+    time_max: Duration,
+) -> Result<Bytes, S3Error> {
+    let buffered = tokio::time::timeout(time_max, body.buffer(MESSAGE_BYTES_MAX))
+        .await
+        .map_err(|_| respond::body_timeout(time_max))?
+        .map_err(|error| {
+            if matches!(error, BodyError::TooLargeToBuffer { .. }) {
+                respond::message_too_large()
+            } else {
+                respond::invalid_body(&error)
+            }
+        })?;
+    for (name, value) in buffered.checksums {
+        headers.insert(name, value);
+    }
+    Ok(buffered.data)
+}
+
 impl Prepared {
     /// As a body of a request that is sent once.
     pub(super) fn into_out_body(self) -> (OutBody, u64, PayloadHash) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use tokio::sync::MutexGuard;
 
 use super::scopes::Slot;
@@ -27,8 +27,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// The bytes of a write.
 pub(super) enum Bytes {
-    /// A DELETE has none.
-    None,
+    /// They are no object's: a message about it, or nothing. They can be sent again.
+    Message(Method, bytes::Bytes),
     /// They can be sent again.
     Buffered(PutBody),
     /// They can be sent once.
@@ -164,17 +164,18 @@ impl Driver<'_> {
     async fn send(&mut self, permit: WritePermit) -> Outcome {
         let upstream = &self.proxy.0.upstream;
         let started = clock::monotonic();
-        let answer = match std::mem::replace(&mut self.bytes, Bytes::None) {
-            Bytes::None => upstream.delete(permit, &self.request).await,
+        let answer = match std::mem::replace(&mut self.bytes, Bytes::Begun(None)) {
+            Bytes::Message(method, body) => {
+                let (again, message) = (method.clone(), body.clone());
+                self.bytes = Bytes::Message(method, body);
+                upstream.act(permit, &self.request, again, message, &self.change).await
+            }
             Bytes::Buffered(body) => {
                 let answer = upstream.put(permit, &self.request, &body, &self.change).await;
                 self.bytes = Bytes::Buffered(body);
                 answer
             }
-            Bytes::Begun(Some(held)) => {
-                self.bytes = Bytes::Begun(None);
-                upstream.release(permit, held, &self.change).await
-            }
+            Bytes::Begun(Some(held)) => upstream.release(permit, held, &self.change).await,
             Bytes::Begun(None) | Bytes::Streamed(..) => {
                 self.findings.trouble = Some("the body has gone away".into());
                 return Outcome::Rejected;
@@ -206,7 +207,7 @@ impl Driver<'_> {
     }
 
     async fn give_up_stream(&mut self) {
-        if let Bytes::Begun(Some(held)) = std::mem::replace(&mut self.bytes, Bytes::None) {
+        if let Bytes::Begun(Some(held)) = std::mem::replace(&mut self.bytes, Bytes::Begun(None)) {
             self.proxy.0.upstream.abandon(held).await;
         }
     }

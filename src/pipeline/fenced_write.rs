@@ -1,4 +1,4 @@
-//! PUT and DELETE of one object, with a token.
+//! A write of one object, with a token.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -9,78 +9,173 @@ use http::{Method, Response};
 use super::body::{self, Prepared};
 use super::driver::{Bytes, Driver, Findings};
 use super::scopes::Slot;
-use super::{Proxy, ResponseBody, Understood, respond};
+use super::{Proxy, ResponseBody, Settings, Understood, respond};
+use crate::auth::VerifiedBody;
 use crate::clock;
 use crate::fence::{
-    Attempt, Change, ClientCondition, ClientMatch, Contention, Contents, KeyId, Memory, Operation,
-    OperationId, Protocol, Snapshot, Tags, Token, Verdict,
+    Assembly, Attempt, Change, ClientCondition, ClientMatch, Contention, Contents, KeyId, Memory,
+    Operation, OperationId, Protocol, Snapshot, Tags, Token, Verdict,
 };
 use crate::ledger::Scope;
-use crate::listener::RequestBody;
+use crate::listener::{RequestBody, RequestId};
 use crate::policy::Fencing;
-use crate::s3::{S3Error, parse_if_match, parse_if_none_match};
+use crate::s3::{
+    self, Bucket, S3Error, Write, assembled_etag, parse_complete_upload, parse_if_match,
+    parse_if_none_match,
+};
 use crate::telemetry::Reason;
 use crate::upstream::{WriteRequest, for_store, forms_of};
+
+/// On whose behalf a write is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub(super) token: Token,
+    /// What a multipart upload was stamped with when it was created.
+    pub(super) stamp: Option<OperationId>,
+}
+
+/// Which request a write comes from, for the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) id: RequestId,
+    pub(super) operation: s3::Operation,
+}
+
+/// What is to be done to an object, ready for the fence.
+pub(super) struct Deed {
+    pub(super) change: Change,
+    pub(super) bytes: Bytes,
+    pub(super) request: WriteRequest,
+    pub(super) condition: ClientCondition,
+}
+
+impl Understood {
+    pub(super) fn origin(&self) -> Origin {
+        Origin { id: self.id, operation: self.operation }
+    }
+}
+
+/// The protocol as it is for a scope.
+pub(super) fn protocol_of(settings: &Settings, fencing: Fencing, bucket: &Bucket) -> Protocol {
+    Protocol {
+        tags: settings.policy.tags_of(bucket),
+        compare: fencing.compare,
+        ..settings.protocol
+    }
+}
 
 impl Proxy {
     /// Fences one write.
     pub(super) async fn fenced_write(
         &self,
+        write: Write,
         fencing: Fencing,
         scope: Scope,
-        token: Token,
+        holder: Holder,
         request: Understood,
         body: RequestBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
-        let settings = &self.0.settings;
-        let protocol = Protocol {
-            tags: settings.policy.tags_of(&scope.bucket),
-            compare: fencing.compare,
-            ..settings.protocol
-        };
+        let protocol = protocol_of(&self.0.settings, fencing, &scope.bucket);
         refuse_encryption(&request.parts.headers, protocol.tags)?;
+        if protocol.tags == Tags::Unique && matches!(write, Write::Touch | Write::DeleteVersion) {
+            return Err(self.unsupported(&request, None));
+        }
         let condition = client_condition(&request.parts.headers)?;
+        if write == Write::DeleteVersion && !condition.is_none() {
+            return Err(respond::conditional_version_delete());
+        }
         let slot = self.0.scopes.slot(&scope);
         let body = body::wrap(&request, body)?;
-        let loaded = match self.refuse_early(&protocol, &scope, &slot, token, &request).await? {
+        let loaded = match self.refuse_early(&protocol, &scope, &slot, holder, &request).await? {
             Early::Stale(highest) => {
-                let verdict = Verdict::Stale { highest };
-                return self.conclude(&scope, token, &request, verdict, Findings::default());
+                return Err(self.stale(&scope, holder.token, highest, &request));
             }
             Early::Passed(loaded) => loaded,
         };
+        let id = OperationId::new(clock::random_u128());
+        let deed = self.deed(write, condition, holder.token, id, &request, body).await?;
+        let operation = self.operation(id, holder, &scope, &deed);
+        let (verdict, findings) = self.run(protocol, operation, deed, &scope, &slot, loaded).await;
+        self.record(&scope, holder.token, request.origin(), &verdict, &findings);
+        if write == Write::Complete && matches!(verdict, Verdict::Applied { .. }) {
+            self.forget_later(&scope, &request);
+        }
+        let stale_status = self.0.settings.stale_status;
+        respond::verdict(verdict, findings, holder.token, &scope, stale_status, request.operation)
+    }
 
-        let mut headers = for_store(request.parts.headers.clone());
-        let (change, bytes) = if request.parts.method == Method::DELETE {
-            (Change::Delete, Bytes::None)
-        } else {
-            let (buffer_max, time_max) =
-                (settings.body_buffer_bytes_max, settings.request_body_max);
-            match body::prepare(&request, body, &mut headers, buffer_max, time_max).await? {
-                Prepared::Buffered(body) => {
-                    let forms = forms_of(&body.data);
-                    (Change::Put(Contents::Buffered(forms)), Bytes::Buffered(body))
-                }
-                Prepared::Streamed(body, _, payload) => {
-                    (Change::Put(Contents::Streamed), Bytes::Streamed(body, payload))
-                }
-            }
-        };
-        let operation = Operation {
-            id: OperationId::new(clock::random_u128()),
-            token,
+    /// The operation, as the fence wants to know it.
+    pub(super) fn operation(
+        &self,
+        id: OperationId,
+        holder: Holder,
+        scope: &Scope,
+        deed: &Deed,
+    ) -> Operation {
+        Operation {
+            id,
+            stamp: holder.stamp.unwrap_or(id),
+            token: holder.token,
             key: KeyId::new(scope.key.as_bytes()),
-            change,
-            condition,
+            change: deed.change.clone(),
+            condition: deed.condition.clone(),
             // Taken before anything is registered: however long the proxy is paused from here on,
             // the store refuses what it sends before the intent expires (F9).
             signed_at: clock::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs()),
+        }
+    }
+
+    /// Takes the body in, or gets ready to stream it, and learns what the write will leave.
+    async fn deed(
+        &self,
+        write: Write,
+        condition: ClientCondition,
+        token: Token,
+        id: OperationId,
+        request: &Understood,
+        body: VerifiedBody<RequestBody>,
+    ) -> Result<Deed, S3Error> {
+        let settings = &self.0.settings;
+        let time_max = settings.request_body_max;
+        let mut headers = for_store(request.parts.headers.clone());
+        let method = request.parts.method.clone();
+        let (change, bytes) = match write {
+            Write::Delete => (Change::Delete, Bytes::Message(Method::DELETE, bytes::Bytes::new())),
+            Write::DeleteVersion => {
+                (Change::DeleteVersion, Bytes::Message(Method::DELETE, bytes::Bytes::new()))
+            }
+            Write::Touch => {
+                let message = body::message(body, &mut headers, time_max).await?;
+                (Change::Touch, Bytes::Message(method, message))
+            }
+            Write::Complete => {
+                let message = body::message(body, &mut headers, time_max).await?;
+                let parts = parse_complete_upload(&message).map_err(respond::invalid_document)?;
+                let leaves = assembled_etag(&parts).map(crate::fence::Tag::Version);
+                let assembly = Assembly { leaves, enforcement: settings.protocol.complete };
+                (Change::Assemble(assembly), Bytes::Message(method, message))
+            }
+            Write::Copy => {
+                let message = body::message(body, &mut headers, time_max).await?;
+                let assembly = self.prepare_copy(request, &mut headers, token, id).await?;
+                (Change::Assemble(assembly), Bytes::Message(method, message))
+            }
+            Write::Put => {
+                let buffer_max = settings.body_buffer_bytes_max;
+                match body::prepare(request, body, &mut headers, buffer_max, time_max).await? {
+                    Prepared::Buffered(body) => {
+                        let forms = forms_of(&body.data);
+                        (Change::Put(Contents::Buffered(forms)), Bytes::Buffered(body))
+                    }
+                    Prepared::Streamed(body, _, payload) => {
+                        (Change::Put(Contents::Streamed), Bytes::Streamed(body, payload))
+                    }
+                }
+            }
         };
-        let write =
-            WriteRequest { route: request.route.clone(), headers, quotes: settings.etag_quotes };
-        let (verdict, findings) =
-            self.run(protocol, operation, write, bytes, &scope, &slot, loaded).await;
-        self.conclude(&scope, token, &request, verdict, findings)
+        let route = request.route.clone();
+        let write = WriteRequest { route, headers, quotes: settings.etag_quotes };
+        Ok(Deed { change, bytes, request: write, condition })
     }
 
     /// Refuses a stale token from the head of the request, before its body is touched and before
@@ -90,10 +185,10 @@ impl Proxy {
         protocol: &Protocol,
         scope: &Scope,
         slot: &Slot,
-        token: Token,
+        holder: Holder,
         request: &Understood,
     ) -> Result<Early, S3Error> {
-        if let Some(highest) = slot.refusing(token, protocol.compare) {
+        if let Some(highest) = slot.refusing(holder.token, protocol.compare) {
             return Ok(Early::Stale(highest));
         }
         let waits = request.parts.headers.contains_key(header::EXPECT);
@@ -102,34 +197,32 @@ impl Proxy {
         }
         let snapshot = self.load(scope).await.map_err(|_| respond::unavailable())?;
         slot.note(snapshot.highest());
-        match slot.refusing(token, protocol.compare) {
+        match slot.refusing(holder.token, protocol.compare) {
             Some(highest) => Ok(Early::Stale(highest)),
             None => Ok(Early::Passed(Some(snapshot))),
         }
     }
 
-    /// Drives the operation through the protocol. A buffered write holds the one place in its
-    /// scope from here on; a stream takes it when its bytes are there.
-    #[expect(clippy::too_many_arguments, reason = "each is a different thing, used once")]
-    async fn run(
+    /// Drives the operation through the protocol. A write that is in memory holds the one place in
+    /// its scope from here on; a stream takes it when its bytes are there.
+    pub(super) async fn run(
         &self,
         protocol: Protocol,
         operation: Operation,
-        request: WriteRequest,
-        bytes: Bytes,
+        deed: Deed,
         scope: &Scope,
         slot: &Arc<Slot>,
         loaded: Option<Snapshot>,
     ) -> (Verdict, Findings) {
         let deadline = clock::monotonic() + self.0.settings.contention_wait_max;
-        let streamed = matches!(bytes, Bytes::Streamed(..));
+        let streamed = matches!(deed.bytes, Bytes::Streamed(..));
         let mut driver = Driver {
             proxy: self,
             scope,
             slot,
-            request,
-            change: operation.change.clone(),
-            bytes,
+            request: deed.request,
+            change: deed.change,
+            bytes: deed.bytes,
             guard: None,
             deadline,
             pauses: 0,
@@ -173,26 +266,35 @@ impl Proxy {
         (verdict, driver.findings)
     }
 
-    /// Counts and logs the verdict, and makes it the client's answer.
-    fn conclude(
+    /// A refusal of a stale token that was made before the fence was gone into.
+    pub(super) fn stale(
         &self,
         scope: &Scope,
         token: Token,
+        highest: Token,
         request: &Understood,
-        verdict: Verdict,
-        findings: Findings,
-    ) -> Result<Response<ResponseBody>, S3Error> {
+    ) -> S3Error {
+        let (verdict, findings) = (Verdict::Stale { highest }, Findings::default());
+        self.record(scope, token, request.origin(), &verdict, &findings);
+        respond::stale(token, highest, scope, self.0.settings.stale_status)
+    }
+
+    /// Counts and logs the verdict.
+    pub(super) fn record(
+        &self,
+        scope: &Scope,
+        token: Token,
+        origin: Origin,
+        verdict: &Verdict,
+        findings: &Findings,
+    ) {
         let (metrics, bucket) = (&self.0.metrics, scope.bucket.as_str());
-        let (id, operation) = (request.id, request.operation.name());
+        let (id, operation) = (origin.id, origin.operation.name());
         let trouble = findings.trouble.as_deref();
-        match &verdict {
-            Verdict::Applied { recognised, .. } => {
+        match verdict {
+            Verdict::Applied { .. } | Verdict::Done | Verdict::AlreadyAbsent => {
                 metrics.admitted(bucket);
-                tracing::debug!(request_id = %id, %scope, operation, %token, recognised, "admitted");
-            }
-            Verdict::AlreadyAbsent => {
-                metrics.admitted(bucket);
-                tracing::debug!(request_id = %id, %scope, operation, %token, "already absent");
+                tracing::debug!(request_id = %id, %scope, operation, %token, ?verdict, "admitted");
             }
             Verdict::Stale { highest } => {
                 metrics.rejected(bucket, Reason::Stale);
@@ -222,8 +324,6 @@ impl Proxy {
                 );
             }
         }
-        let stale_status = self.0.settings.stale_status;
-        respond::verdict(verdict, findings, token, scope, stale_status)
     }
 }
 
@@ -238,9 +338,7 @@ enum Early {
 fn client_condition(headers: &HeaderMap) -> Result<ClientCondition, S3Error> {
     let mut condition = ClientCondition::default();
     if let Some(value) = single(headers, &header::IF_MATCH)? {
-        let matched = parse_if_match(value)
-            .map_err(|error| respond::invalid_condition(header::IF_MATCH, error))?;
-        condition.if_match = Some(matched.map_or(ClientMatch::Any, ClientMatch::Version));
+        condition.if_match = Some(client_match(value)?);
     }
     if let Some(value) = single(headers, &header::IF_NONE_MATCH)? {
         parse_if_none_match(value)
@@ -248,6 +346,13 @@ fn client_condition(headers: &HeaderMap) -> Result<ClientCondition, S3Error> {
         condition.if_none_match_any = true;
     }
     Ok(condition)
+}
+
+/// The value of a client's `If-Match`.
+pub(super) fn client_match(value: &str) -> Result<ClientMatch, S3Error> {
+    parse_if_match(value)
+        .map(|etag| etag.map_or(ClientMatch::Any, ClientMatch::Version))
+        .map_err(|error| respond::invalid_condition(header::IF_MATCH, error))
 }
 
 fn single<'a>(
@@ -266,7 +371,7 @@ fn single<'a>(
 
 /// Encryption that the fence cannot see through: with SSE-C, HEAD needs the customer's key; where
 /// tags are said to be unique, another encryption could bring an earlier tag back.
-fn refuse_encryption(headers: &HeaderMap, tags: Tags) -> Result<(), S3Error> {
+pub(super) fn refuse_encryption(headers: &HeaderMap, tags: Tags) -> Result<(), S3Error> {
     const SSE: &str = "x-amz-server-side-encryption";
     const SSE_C: &str = "x-amz-server-side-encryption-customer-algorithm";
     if headers.contains_key(SSE_C) {

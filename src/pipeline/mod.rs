@@ -3,14 +3,17 @@
 //! 1. [`target`](crate::s3::Target) – which bucket and key, which operation;
 //! 2. [`auth`](crate::auth) – who signed it, and what its body has to be;
 //! 3. [`token`] – which fencing token it carries;
-//! 4. [`policy`](crate::policy) – which scope it falls in, and how that is fenced;
-//! 5. `pass_through`, `fenced_write`, or a refusal;
+//! 4. `decide`, by [`policy`](crate::policy) – which scope it falls in, and how that is fenced;
+//! 5. `pass_through`, `fenced_write` (with `copy` and `delete_objects`), `uploads`, or a refusal;
 //! 6. `respond` – verdicts and errors become S3 answers.
 //!
 //! Everything that can be refused from the head of a request is refused before its body is
 //! touched, so that no `100 Continue` is sent for it.
 
 mod body;
+mod copy;
+mod decide;
+mod delete_objects;
 mod driver;
 mod fenced_write;
 mod pass_through;
@@ -18,6 +21,7 @@ mod respond;
 mod scopes;
 mod settle;
 pub mod token;
+mod uploads;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,21 +32,21 @@ use http::{HeaderMap, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 
+pub use decide::Aliases;
 pub use token::TokenSignature;
 
-use self::scopes::Scopes;
+use self::scopes::{Bindings, Scopes};
 use crate::admin::Readiness;
 use crate::auth::{KeyRing, Verified, verify};
 use crate::clock;
-use crate::fence::{Mode, Protocol, Token, admit_bucket_operation, admit_unfenced, needs_record};
+use crate::fence::{Enforcement, Protocol, Token};
 use crate::ledger::{Ledger, Scope};
 use crate::listener::{self, Refusal, RequestBody, RequestId};
-use crate::policy::{Fencing, Policy};
+use crate::policy::Policy;
 use crate::s3::{
-    Bucket, EtagQuotes, Footprint, HostSuffixes, ObjectKey, Operation, Query, S3Error, Target,
-    percent_decode, side_door,
+    Bucket, EtagQuotes, HostSuffixes, ObjectKey, Operation, Query, S3Error, Target, percent_decode,
 };
-use crate::telemetry::{Metrics, Reason};
+use crate::telemetry::Metrics;
 use crate::upstream::{BoxError, Route, Upstream};
 
 /// The body of an answer.
@@ -64,9 +68,6 @@ pub enum Authentication {
 /// How long a ledger that has failed is left alone before it is asked again.
 const LEDGER_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The header that some servers take for the method.
-const METHOD_OVERRIDE: &str = "x-http-method-override";
-
 /// What the pipeline is told.
 #[derive(Debug)]
 pub struct Settings {
@@ -84,8 +85,12 @@ pub struct Settings {
     pub protocol: Protocol,
     /// How the store wants ETags.
     pub etag_quotes: EtagQuotes,
-    /// Whether the store takes `a//b` for `a/b`: then the former is refused on writes.
-    pub merges_slashes: bool,
+    /// Whether a precondition on CopyObject's destination is sound.
+    pub copy: Enforcement,
+    /// What is done about keys that the store takes for spellings of another.
+    pub aliases: Aliases,
+    /// `x-amz-*` headers of writes that pass though nobody here knows them, in lower case.
+    pub allowed_headers: Vec<String>,
     /// The HTTP status of a stale token's refusal.
     pub stale_status: http::StatusCode,
     /// How long one operation waits for others.
@@ -110,6 +115,7 @@ struct Inner {
     upstream: Arc<Upstream>,
     ledger: Arc<dyn Ledger>,
     scopes: Scopes,
+    bindings: Bindings,
     metrics: Arc<Metrics>,
     readiness: Readiness,
 }
@@ -136,7 +142,8 @@ impl Proxy {
         readiness: Readiness,
     ) -> Self {
         let scopes = Scopes::new(settings.hint_entries_max);
-        Self(Arc::new(Inner { settings, upstream, ledger, scopes, metrics, readiness }))
+        let bindings = Bindings::new(settings.hint_entries_max);
+        Self(Arc::new(Inner { settings, upstream, ledger, scopes, bindings, metrics, readiness }))
     }
 
     /// Asks a ledger that has failed again and again until it answers, so that the proxy is ready
@@ -206,149 +213,6 @@ impl Proxy {
         let path = target.path_style(parts.uri.path(), &host, &settings.host_suffixes);
         let route = Route { bucket: target.bucket().cloned(), path, query };
         Ok(Understood { id, parts, target, operation, verified, token, route })
-    }
-
-    /// Stages 4 and 5.
-    async fn decide(
-        &self,
-        request: Understood,
-        body: RequestBody,
-    ) -> Result<Response<ResponseBody>, S3Error> {
-        if request.operation.footprint() != Footprint::Reads && self.is_alias(&request.target) {
-            return Err(respond::alias_of_another_key());
-        }
-        let door = side_door(&request.parts.headers).map(str::to_owned);
-        match request.operation.footprint() {
-            // Another method in a header is another operation to whoever honours it.
-            Footprint::Reads if door.as_deref() != Some(METHOD_OVERRIDE) => {
-                self.read(request, body).await
-            }
-            Footprint::WritesBucket if door.is_none() => self.write_bucket(request, body).await,
-            Footprint::WritesObject if door.is_none() => {
-                let Target::Object(bucket, key) = request.target.clone() else {
-                    return Err(self.unsupported(&request, None));
-                };
-                self.write(bucket, key, request, body).await
-            }
-            Footprint::Reads
-            | Footprint::WritesBucket
-            | Footprint::WritesObject
-            | Footprint::Unfenceable => {
-                if !self.reaches_nothing_fenced(&request, door.is_some()) {
-                    return Err(self.unsupported(&request, door.as_deref()));
-                }
-                match admit_unfenced(Mode::Off, None) {
-                    Ok(permit) => self.pass(permit, request, body).await,
-                    Err(_) => Err(self.unsupported(&request, door.as_deref())),
-                }
-            }
-        }
-    }
-
-    /// Creates or deletes a bucket. Some stores delete a bucket with all that is in it (SeaweedFS
-    /// does by default), so that its emptiness is looked at first where anything in it is fenced.
-    async fn write_bucket(
-        &self,
-        request: Understood,
-        body: RequestBody,
-    ) -> Result<Response<ResponseBody>, S3Error> {
-        if request.operation == Operation::DeleteBucket
-            && let Some(bucket) = request.target.bucket()
-            && !self.0.settings.policy.is_off_everywhere(bucket)
-        {
-            match self.0.upstream.is_empty(bucket).await {
-                Ok(true) => {}
-                Ok(false) => return Err(respond::bucket_not_empty(bucket)),
-                Err(error) => {
-                    tracing::warn!(request_id = %request.id, %bucket, %error, "not looked into");
-                    return Err(respond::unavailable());
-                }
-            }
-        }
-        self.pass(admit_bucket_operation(), request, body).await
-    }
-
-    /// A PUT or DELETE of one object.
-    async fn write(
-        &self,
-        bucket: Bucket,
-        key: ObjectKey,
-        request: Understood,
-        body: RequestBody,
-    ) -> Result<Response<ResponseBody>, S3Error> {
-        let fencing = self.0.settings.policy.of_object(&bucket, &key);
-        match (fencing.mode, request.token) {
-            (Mode::Off, _) | (Mode::IfFenced | Mode::Require, None) => {
-                let scope = Scope { bucket, key };
-                self.write_without_token(fencing, &scope, request, body).await
-            }
-            (Mode::IfFenced | Mode::Require, Some(token)) => {
-                self.fenced_write(fencing, Scope { bucket, key }, token, request, body).await
-            }
-        }
-    }
-
-    /// F13.
-    async fn write_without_token(
-        &self,
-        fencing: Fencing,
-        scope: &Scope,
-        request: Understood,
-        body: RequestBody,
-    ) -> Result<Response<ResponseBody>, S3Error> {
-        let snapshot = if needs_record(fencing.mode) {
-            Some(self.load(scope).await.map_err(|_| respond::unavailable())?)
-        } else {
-            None
-        };
-        match admit_unfenced(fencing.mode, snapshot.as_ref()) {
-            Ok(permit) => self.pass(permit, request, body).await,
-            Err(required) => {
-                self.0.metrics.rejected(scope.bucket.as_str(), Reason::MissingToken);
-                tracing::info!(
-                    request_id = %request.id, %scope, operation = request.operation.name(),
-                    "refused: a token is required"
-                );
-                Err(respond::token_required(required))
-            }
-        }
-    }
-
-    /// Whether the store takes the key for another one, which may be fenced and has a fence of its
-    /// own.
-    fn is_alias(&self, target: &Target) -> bool {
-        let settings = &self.0.settings;
-        let Target::Object(bucket, key) = target else { return false };
-        settings.merges_slashes
-            && key.may_be_aliased()
-            && !settings.policy.is_off_everywhere(bucket)
-    }
-
-    /// Whether nothing that the request can reach is fenced.
-    fn reaches_nothing_fenced(&self, request: &Understood, side_door: bool) -> bool {
-        let policy = &self.0.settings.policy;
-        let query = Query::new(request.route.query.as_deref().unwrap_or_default());
-        let operation = request.operation;
-        match &request.target {
-            Target::Service => policy.is_off_for_service(),
-            _ if operation.reaches_other_buckets(query) => policy.is_off_for_service(),
-            Target::Object(bucket, key)
-                if !side_door && operation.stays_on_its_key(&request.parts.method, query) =>
-            {
-                policy.of_object(bucket, key).mode == Mode::Off
-            }
-            Target::Bucket(bucket) | Target::Object(bucket, _) => policy.is_off_everywhere(bucket),
-        }
-    }
-
-    fn unsupported(&self, request: &Understood, header: Option<&str>) -> S3Error {
-        let bucket = request.target.bucket().map_or("", Bucket::as_str);
-        self.0.metrics.rejected(bucket, Reason::UnsupportedOperation);
-        tracing::info!(
-            request_id = %request.id, bucket, operation = request.operation.name(), header,
-            "refused: the operation cannot be fenced"
-        );
-        respond::unsupported(request.operation, header)
     }
 }
 

@@ -11,7 +11,7 @@ use dashmap::DashMap;
 use tokio::sync::Mutex;
 
 use crate::fence::{Compare, Memory, Token};
-use crate::ledger::Scope;
+use crate::ledger::{Binding, Scope, Upload};
 
 /// One scope.
 #[derive(Debug, Default)]
@@ -27,17 +27,18 @@ pub(super) struct Slot {
 impl Slot {
     /// F12: the token that proves `token` to be too old, if one is remembered.
     pub(super) fn refusing(&self, token: Token, compare: Compare) -> Option<Token> {
-        let highest = Token::new(self.highest.load(Ordering::Acquire))?;
-        let refused = match compare {
-            Compare::AtLeast => token < highest,
-            Compare::StrictlyGreater => token <= highest,
-        };
-        refused.then_some(highest)
+        let highest = self.highest()?;
+        compare.refuses(token, highest).then_some(highest)
+    }
+
+    /// The highest token seen.
+    pub(super) fn highest(&self) -> Option<Token> {
+        Token::new(self.highest.load(Ordering::Acquire))
     }
 
     /// Whether a token has been seen.
     pub(super) fn is_known(&self) -> bool {
-        self.highest.load(Ordering::Acquire) != 0
+        self.highest().is_some()
     }
 
     /// Takes note of a record's token.
@@ -86,6 +87,37 @@ impl Scopes {
     /// The slots that may owe a withdrawal.
     pub(super) fn all(&self) -> Vec<(Scope, Arc<Slot>)> {
         self.slots.iter().map(|entry| (entry.key().clone(), Arc::clone(entry.value()))).collect()
+    }
+}
+
+/// What is remembered of multipart uploads. A binding never changes, and whether an upload has one
+/// is settled before anybody knows its id, so that both answers can be kept.
+#[derive(Debug)]
+pub(super) struct Bindings {
+    known: DashMap<Upload, Option<Binding>>,
+    entries_max: usize,
+}
+
+impl Bindings {
+    pub(super) fn new(entries_max: usize) -> Self {
+        Self { known: DashMap::new(), entries_max }
+    }
+
+    /// What is remembered; `None` if nothing is.
+    pub(super) fn get(&self, upload: &Upload) -> Option<Option<Binding>> {
+        self.known.get(upload).map(|known| *known)
+    }
+
+    pub(super) fn note(&self, upload: Upload, binding: Option<Binding>) {
+        if self.known.len() >= self.entries_max {
+            // They can all be asked for again.
+            self.known.clear();
+        }
+        self.known.insert(upload, binding);
+    }
+
+    pub(super) fn forget(&self, upload: &Upload) {
+        self.known.remove(upload);
     }
 }
 

@@ -32,7 +32,7 @@ impl Bucket {
     /// # Errors
     ///
     /// [`TargetError::InvalidBucketName`].
-    fn named_by_request(name: &str) -> Result<Self, TargetError> {
+    pub(super) fn named_by_request(name: &str) -> Result<Self, TargetError> {
         let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let bytes = name.as_bytes();
         let valid = (3..=63).contains(&bytes.len())
@@ -73,6 +73,19 @@ impl ObjectKey {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The key without empty segments, as a store that folds slashes knows it (SeaweedFS): what
+    /// `a//b` and `/a/b` are spellings of. A slash at the end stays.
+    #[must_use]
+    pub fn with_slashes_collapsed(&self) -> Option<Self> {
+        let parts: Vec<&[u8]> =
+            self.0.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        let mut key = parts.join(&b'/');
+        if !key.is_empty() && self.0.ends_with(b"/") {
+            key.push(b'/');
+        }
+        Self::new(key)
     }
 
     /// Whether a store that treats keys as file paths may take it for another spelling of a key
@@ -154,7 +167,7 @@ pub enum TargetError {
 }
 
 /// S3's limit for a key.
-const KEY_BYTES_MAX: usize = 1024;
+pub(super) const KEY_BYTES_MAX: usize = 1024;
 
 impl Target {
     /// Reads a raw path and the host of the request.
@@ -330,6 +343,21 @@ mod tests {
         for key in ["a", "a/b", "a/", "a.b/..c", "...", "a b"] {
             assert!(!ObjectKey::new(key).unwrap().may_be_aliased(), "{key}");
         }
+    }
+
+    #[test]
+    fn slashes_collapse_and_nothing_else_does() {
+        for (key, collapsed) in [
+            ("a", "a"),
+            ("a//b", "a/b"),
+            ("//a///b/", "a/b/"),
+            ("a//", "a/"),
+            ("a/./b/../c\\d", "a/./b/../c\\d"),
+        ] {
+            let folded = ObjectKey::new(key).unwrap().with_slashes_collapsed();
+            assert_eq!(folded, ObjectKey::new(collapsed), "{key}");
+        }
+        assert_eq!(ObjectKey::new("//").unwrap().with_slashes_collapsed(), None);
     }
 
     #[test]

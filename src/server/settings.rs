@@ -4,8 +4,8 @@ use http::StatusCode;
 
 use crate::config::{self, Config};
 use crate::fence::{Compare, Enforcement, Mode, Protocol, Rules, Tags};
-use crate::pipeline::{Authentication, Settings, TokenSignature};
-use crate::policy::{BucketRule, Fencing, Policy, Rule};
+use crate::pipeline::{Aliases, Authentication, Settings, TokenSignature};
+use crate::policy::{BucketOperations, BucketRule, Fencing, Policy, Rule};
 use crate::probe::Findings;
 use crate::s3::{Bucket, HostSuffixes};
 
@@ -49,8 +49,21 @@ pub(super) fn settings(
             body_stall_seconds: fence.body_stall_seconds.duration().as_secs(),
             rules,
         },
+        copy: match config.backend.conditional_copy {
+            config::ConditionalCopy::Exclusive => Enforcement::Exclusive,
+            config::ConditionalCopy::Conditional => Enforcement::Conditional,
+        },
         etag_quotes: findings.etag_quotes,
-        merges_slashes: findings.merges_slashes,
+        aliases: match (findings.merges_slashes, config.backend.key_aliasing) {
+            (false, _) => Aliases::None,
+            (true, config::KeyAliasing::Refuse) => Aliases::Refused,
+            (true, config::KeyAliasing::CollapseSlashes) => Aliases::CollapsedSlashes,
+        },
+        allowed_headers: fence
+            .allowed_headers
+            .iter()
+            .map(|name| name.as_str().to_owned())
+            .collect(),
         stale_status: match fence.stale_status {
             config::StaleStatus::Conflict => StatusCode::CONFLICT,
             config::StaleStatus::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
@@ -91,14 +104,23 @@ fn policy(config: &Config) -> Policy {
     });
     // Of two rules with the same prefix the last one wins: the scope's.
     let rules = buckets.chain(scopes).collect();
+    let default_operations = bucket_operations(config.fence.bucket_operations);
     let tags = config.buckets.iter().map(|rule| BucketRule {
         bucket: Bucket::new(rule.name.as_str()),
         tags: match rule.tags {
             config::Tags::Repeat => Tags::Repeat,
             config::Tags::Unique => Tags::Unique,
         },
+        bucket_operations: rule.bucket_operations.map_or(default_operations, bucket_operations),
     });
-    Policy::new(default, rules, tags.collect())
+    Policy::new(default, default_operations, rules, tags.collect())
+}
+
+fn bucket_operations(operations: config::BucketOperations) -> BucketOperations {
+    match operations {
+        config::BucketOperations::Allow => BucketOperations::Allow,
+        config::BucketOperations::Deny => BucketOperations::Deny,
+    }
 }
 
 fn mode(mode: config::FenceMode) -> Mode {

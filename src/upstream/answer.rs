@@ -4,7 +4,7 @@
 //! an answer is taken for a refusal only if the store says so itself (F7).
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
@@ -32,21 +32,52 @@ impl Answer {
     /// The object's ETag, from the header.
     #[must_use]
     pub fn etag(&self) -> Option<Tag> {
-        let etag = strip_quotes(self.headers.get(header::ETAG)?.to_str().ok()?);
-        (!etag.is_empty()).then(|| Tag::Version(etag.to_owned()))
+        super::tag_of(&self.headers)
     }
 
-    /// What it says of a plain PUT or DELETE.
+    /// The text of the first element of this name in its body.
     #[must_use]
-    pub fn outcome(&self, change: &Change) -> Outcome {
-        if self.status.is_success() {
-            return match change {
-                Change::Delete => Outcome::Applied(Tag::Absent),
-                // A success without an ETag leaves open what is there now.
-                Change::Put(_) => self.etag().map_or(Outcome::Unknown, Outcome::Applied),
-            };
+    pub fn element(&self, name: &str) -> Option<String> {
+        element(&self.body, name)
+    }
+
+    /// What it says of a request that changes an object. `exclusive`: the request carried no
+    /// precondition of the fence's, so that no refusal speaks of one.
+    #[must_use]
+    pub fn outcome(&self, change: &Change, exclusive: bool) -> Outcome {
+        let refusal = || {
+            let refusal = self.refusal();
+            if exclusive && refusal == Outcome::Refused { Outcome::Rejected } else { refusal }
+        };
+        match change {
+            Change::Assemble(_) if self.status.is_success() => self.assembled(),
+            Change::Assemble(_) if self.is_no_such_upload() => Outcome::Consumed,
+            Change::Touch | Change::DeleteVersion if self.status.is_success() => Outcome::Done,
+            Change::Assemble(_) | Change::Touch | Change::DeleteVersion => refusal(),
+            Change::Delete if self.status.is_success() => Outcome::Applied(Tag::Absent),
+            // A success without an ETag leaves open what is there now.
+            Change::Put(_) if self.status.is_success() => {
+                self.etag().map_or(Outcome::Unknown, Outcome::Applied)
+            }
+            Change::Delete | Change::Put(_) => self.refusal(),
         }
-        self.refusal()
+    }
+
+    /// What a success of CompleteMultipartUpload or CopyObject says. It can carry an error in its
+    /// body, because S3 answers 200 before it is done.
+    #[must_use]
+    pub fn assembled(&self) -> Outcome {
+        match (self.code().as_deref(), element(&self.body, "ETag")) {
+            (None, Some(etag)) if is_opaque_tag(strip_quotes(&etag)) => {
+                Outcome::Applied(Tag::Version(strip_quotes(&etag).to_owned()))
+            }
+            (Some("PreconditionFailed" | "ConditionalRequestConflict"), _) => Outcome::Refused,
+            (Some(_) | None, _) => Outcome::Unknown,
+        }
+    }
+
+    fn is_no_such_upload(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND && self.code().as_deref() == Some("NoSuchUpload")
     }
 
     /// What an answer other than success says.
@@ -66,6 +97,11 @@ impl Answer {
             _ => Outcome::Unknown,
         }
     }
+}
+
+/// Whether the text can be an ETag in a header.
+fn is_opaque_tag(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
 }
 
 /// The text of the first element of this name, at any depth.
@@ -98,7 +134,9 @@ pub(super) fn element(xml: &[u8], name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::Contents;
+    use http::header;
+
+    use crate::fence::{Assembly, Contents, Enforcement};
 
     fn answer(status: u16, code: &str, etag: Option<&str>) -> Answer {
         let mut headers = HeaderMap::new();
@@ -136,9 +174,43 @@ mod tests {
             (504, "", None, Outcome::Unknown),
         ];
         for (status, code, etag, outcome) in rows {
-            assert_eq!(answer(status, code, etag).outcome(&put), outcome, "{status} {code}");
+            let answer = answer(status, code, etag);
+            assert_eq!(answer.outcome(&put, false), outcome, "{status} {code}");
         }
-        assert_eq!(answer(204, "", None).outcome(&Change::Delete), Outcome::Applied(Tag::Absent));
+        let deleted = answer(204, "", None).outcome(&Change::Delete, false);
+        assert_eq!(deleted, Outcome::Applied(Tag::Absent));
+    }
+
+    #[test]
+    fn what_carries_no_condition_is_refused_for_another_reason() {
+        for change in [Change::Touch, Change::DeleteVersion] {
+            assert_eq!(answer(200, "", None).outcome(&change, true), Outcome::Done);
+            assert_eq!(answer(404, "NoSuchKey", None).outcome(&change, true), Outcome::Rejected);
+            assert_eq!(answer(503, "SlowDown", None).outcome(&change, true), Outcome::Unknown);
+        }
+    }
+
+    #[test]
+    fn a_success_with_an_error_inside_is_none() {
+        let assembly = Assembly { leaves: None, enforcement: Enforcement::Exclusive };
+        let assemble = Change::Assemble(assembly);
+        let outcome = |status: u16, body: &str, exclusive| {
+            let status = StatusCode::from_u16(status).unwrap();
+            let body = Bytes::copy_from_slice(body.as_bytes());
+            Answer { status, headers: HeaderMap::new(), body }.outcome(&assemble, exclusive)
+        };
+        let applied = Outcome::Applied(Tag::Version("abc-2".into()));
+        let result = "  \n <R><ETag>&quot;abc-2&quot;</ETag></R>";
+        assert_eq!(outcome(200, result, true), applied);
+        let error = |code: &str| format!("   <Error><Code>{code}</Code></Error>");
+        assert_eq!(outcome(200, &error("InternalError"), true), Outcome::Unknown);
+        assert_eq!(outcome(200, &error("PreconditionFailed"), false), Outcome::Refused);
+        assert_eq!(outcome(200, "", true), Outcome::Unknown);
+        assert_eq!(outcome(200, "<R><ETag>a b</ETag></R>", true), Outcome::Unknown);
+        assert_eq!(outcome(404, &error("NoSuchUpload"), true), Outcome::Consumed);
+        assert_eq!(outcome(404, &error("NoSuchUpload"), false), Outcome::Consumed);
+        assert_eq!(outcome(412, &error("PreconditionFailed"), true), Outcome::Rejected);
+        assert_eq!(outcome(412, &error("PreconditionFailed"), false), Outcome::Refused);
     }
 
     #[test]

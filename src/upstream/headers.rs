@@ -6,7 +6,7 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::auth::remove_chunked_framing;
-use crate::fence::{Precondition, Terms};
+use crate::fence::{OperationId, Precondition, Token};
 use crate::s3::EtagQuotes;
 
 /// The token's own header.
@@ -60,14 +60,19 @@ pub fn for_store(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
+/// Removes the client's conditions on the object that is written.
+pub(super) fn remove_preconditions(headers: &mut HeaderMap) {
+    headers.remove(header::IF_MATCH);
+    headers.remove(header::IF_NONE_MATCH);
+}
+
 /// Sets the precondition (F3), in the client's condition's place.
 pub(super) fn set_precondition(
     headers: &mut HeaderMap,
     precondition: &Precondition,
     quotes: EtagQuotes,
 ) {
-    headers.remove(header::IF_MATCH);
-    headers.remove(header::IF_NONE_MATCH);
+    remove_preconditions(headers);
     match precondition {
         Precondition::IfNoneMatchAny => {
             headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
@@ -82,16 +87,15 @@ pub(super) fn set_precondition(
 
 /// Stamps what is written with its token and operation (F10). The names are the proxy's: what a
 /// client sent under them (a copy of what it read elsewhere) is replaced.
-pub(super) fn stamp(headers: &mut HeaderMap, terms: &Terms) {
-    let operation = HeaderValue::from_str(&terms.operation.to_string());
-    headers.insert(STAMP_TOKEN, HeaderValue::from(terms.token.get()));
+pub fn stamp(headers: &mut HeaderMap, token: Token, operation: OperationId) {
+    let operation = HeaderValue::from_str(&operation.to_string());
+    headers.insert(STAMP_TOKEN, HeaderValue::from(token.get()));
     headers.insert(STAMP_OPERATION, operation.expect("it is hexadecimal"));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::{Form, OperationId, Tag, Token};
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs
@@ -130,17 +134,7 @@ mod tests {
     #[test]
     fn a_stamp_replaces_one_that_was_copied_along() {
         let mut map = headers(&[("x-amz-meta-fencepost-operation", "old")]);
-        let terms = Terms {
-            operation: OperationId::new(1),
-            token: Token::new(9).unwrap(),
-            intent: None,
-            expects: Tag::Absent,
-            exclusive: false,
-            form: Form::Plain,
-            leaves: None,
-            signed_at: 0,
-        };
-        stamp(&mut map, &terms);
+        stamp(&mut map, Token::new(9).unwrap(), OperationId::new(1));
         assert_eq!(map.get_all(STAMP_OPERATION).iter().count(), 1);
         assert_eq!(map[STAMP_TOKEN], "9");
     }

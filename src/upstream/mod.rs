@@ -20,6 +20,8 @@ mod write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use aws_credential_types::provider::SharedCredentialsProvider;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
@@ -29,11 +31,14 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use md5::Md5;
+use sha2::{Digest as _, Sha256};
 
 pub use answer::Answer;
 pub use body::{BoxError, OutBody, forms_of, full};
-pub use headers::{FENCE_TOKEN, STAMP_OPERATION, STAMP_TOKEN, for_store, remove_hop_by_hop};
+pub use headers::{FENCE_TOKEN, STAMP_OPERATION, STAMP_TOKEN, for_store, remove_hop_by_hop, stamp};
 pub use idle::IdleLimit;
+pub use multipart::query_value;
 pub use write::{BodyEnd, HeldWrite, PutBody, WriteAnswer, WriteRequest};
 
 use self::body::{Progress, Watched};
@@ -203,26 +208,48 @@ impl Upstream {
     ///
     /// When the store does not answer, or answers neither "here" nor "not here".
     pub async fn observe(&self, route: &Route) -> Result<Observed, SendError> {
+        let (status, headers) = self.head(route).await?;
+        let stamp = headers.get(&STAMP_OPERATION);
+        let stamp = stamp.and_then(|stamp| stamp.to_str().ok()?.parse().ok());
+        let tag = match status {
+            StatusCode::NOT_FOUND => Tag::Absent,
+            StatusCode::OK => tag_of(&headers)
+                .ok_or_else(|| SendError::Lost("the object was shown without an ETag".into()))?,
+            status => return Err(SendError::Lost(format!("HEAD was answered {status}"))),
+        };
+        Ok(Observed { tag, stamp, headers })
+    }
+
+    /// Asks for an object's headers.
+    ///
+    /// # Errors
+    ///
+    /// When the store does not answer.
+    pub async fn head(&self, route: &Route) -> Result<(StatusCode, HeaderMap), SendError> {
         let (headers, empty) = (HeaderMap::new(), full(Bytes::new()));
         let answer =
             self.send_read(Method::HEAD, route, headers, empty, PayloadHash::Empty).await?;
         let (parts, _) = answer.into_parts();
-        let stamp = parts.headers.get(&STAMP_OPERATION);
-        let stamp = stamp.and_then(|stamp| stamp.to_str().ok()?.parse().ok());
-        let tag = match parts.status {
-            StatusCode::NOT_FOUND => Tag::Absent,
-            StatusCode::OK => {
-                let etag = parts.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok());
-                match etag.map(strip_quotes) {
-                    Some(etag) if !etag.is_empty() => Tag::Version(etag.to_owned()),
-                    Some(_) | None => {
-                        return Err(SendError::Lost("the object was shown without an ETag".into()));
-                    }
-                }
-            }
-            status => return Err(SendError::Lost(format!("HEAD was answered {status}"))),
-        };
-        Ok(Observed { tag, stamp, headers: parts.headers })
+        Ok((parts.status, parts.headers))
+    }
+
+    /// Sends a small request that no fence guards, and reads its answer whole.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`].
+    pub async fn step(
+        &self,
+        permit: UnfencedPermit,
+        method: Method,
+        route: &Route,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, SendError> {
+        let UnfencedPermit { .. } = permit;
+        let payload = PayloadHash::Sha256(Sha256::digest(&body).into());
+        let signed = self.sign(method, route, headers, payload, clock::now(), None).await?;
+        self.call(signed.map(|()| full(body))).await
     }
 
     /// Whether a bucket holds no object, as a listing shows it. One that is not there is empty.
@@ -339,6 +366,19 @@ impl Upstream {
         remove_hop_by_hop(&mut headers);
         Ok(Answer { status: parts.status, headers, body: body.to_bytes() })
     }
+}
+
+/// `Content-MD5` of a body.
+pub(crate) fn content_md5(body: &[u8]) -> HeaderValue {
+    let text = BASE64_STANDARD.encode(Md5::digest(body));
+    HeaderValue::from_str(&text).expect("base64 is ASCII")
+}
+
+/// The tag of an object that is shown with these headers.
+#[must_use]
+pub fn tag_of(headers: &HeaderMap) -> Option<Tag> {
+    let etag = strip_quotes(headers.get(header::ETAG)?.to_str().ok()?);
+    (!etag.is_empty()).then(|| Tag::Version(etag.to_owned()))
 }
 
 /// The moment that the fence told to sign with.

@@ -11,12 +11,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::write::{WriteAnswer, WriteRequest, fresh_enough};
 use super::{
-    Answer, OutBody, SendError, Upstream, answer, full, headers, set_length, signing_time,
+    Answer, OutBody, Route, SendError, Upstream, answer, full, headers, set_length, signing_time,
 };
 use crate::auth::PayloadHash;
 use crate::clock;
-use crate::fence::{Outcome, Tag, Terms, WritePermit};
-use crate::s3::strip_quotes;
+use crate::fence::{Outcome, Terms, WritePermit};
+use crate::s3::EtagQuotes;
 
 /// Headers that describe the bytes of one PUT and not the object, so that they go to the part of a
 /// multipart upload or nowhere.
@@ -53,7 +53,7 @@ impl Upstream {
         for name in OF_THE_BODY.iter().chain(&[header::IF_MATCH, header::IF_NONE_MATCH]) {
             create_headers.remove(name);
         }
-        headers::stamp(&mut create_headers, terms);
+        headers::stamp(&mut create_headers, terms.token, terms.operation);
         let route = request.route.with_query("uploads");
         let create = self
             .sign(Method::POST, &route, create_headers, PayloadHash::Empty, at, None)
@@ -124,11 +124,21 @@ impl Upstream {
             Ok(answer) => answer,
             Err(error) => return WriteAnswer::without(error),
         };
-        let outcome = completion(&answer);
+        let outcome = match answer.status.is_success() {
+            true => answer.assembled(),
+            false => answer.refusal(),
+        };
         if matches!(outcome, Outcome::Refused | Outcome::Rejected) {
             self.abort(&request, &id, at).await;
         }
         WriteAnswer { outcome, answer: Some(answer), error: None }
+    }
+
+    /// Throws away an upload that nobody knows of.
+    pub async fn abort_upload(&self, route: &Route, id: &str) {
+        let headers = HeaderMap::new();
+        let request = WriteRequest { route: route.clone(), headers, quotes: EtagQuotes::Quoted };
+        self.abort(&request, id, clock::now()).await;
     }
 
     /// Throws an upload away. If that fails it costs space until the store's lifecycle rule for
@@ -148,26 +158,6 @@ impl Upstream {
     }
 }
 
-/// What an answer to Complete says. A success can carry an error in its body (S3 answers 200
-/// before it is done).
-fn completion(answer: &Answer) -> Outcome {
-    if !answer.status.is_success() {
-        return answer.refusal();
-    }
-    match (answer.code().as_deref(), answer::element(&answer.body, "ETag")) {
-        (None, Some(etag)) if is_opaque_tag(strip_quotes(&etag)) => {
-            Outcome::Applied(Tag::Version(strip_quotes(&etag).to_owned()))
-        }
-        (Some("PreconditionFailed" | "ConditionalRequestConflict"), _) => Outcome::Refused,
-        (Some(_) | None, _) => Outcome::Unknown,
-    }
-}
-
-/// Whether the text can be an ETag in a header.
-fn is_opaque_tag(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
-}
-
 /// A request that changes no object failed: whatever became of it, the write has changed nothing.
 fn nothing_changed(error: SendError) -> Box<WriteAnswer> {
     Box::new(WriteAnswer { outcome: Outcome::Rejected, answer: None, error: Some(error) })
@@ -177,7 +167,8 @@ fn rejected(answer: Answer) -> Box<WriteAnswer> {
     Box::new(WriteAnswer { outcome: Outcome::Rejected, answer: Some(answer), error: None })
 }
 
-/// An upload id in a query.
-fn query_value(id: &str) -> String {
+/// An id in a query.
+#[must_use]
+pub fn query_value(id: &str) -> String {
     utf8_percent_encode(id, NON_ALPHANUMERIC).to_string()
 }

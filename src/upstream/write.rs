@@ -20,6 +20,7 @@ use crate::auth::{BodyOutcome, PayloadHash, VerifiedBody};
 use crate::clock;
 use crate::fence::{Change, Form, Forms, Outcome, StreamPermit, Terms, WritePermit};
 use crate::s3::EtagQuotes;
+
 /// A write as the client asked for it.
 #[derive(Clone, Debug)]
 pub struct WriteRequest {
@@ -60,8 +61,8 @@ pub struct WriteAnswer {
 }
 
 impl WriteAnswer {
-    fn of(answer: Answer, change: &Change) -> Self {
-        Self { outcome: answer.outcome(change), answer: Some(answer), error: None }
+    fn of(answer: Answer, change: &Change, exclusive: bool) -> Self {
+        Self { outcome: answer.outcome(change, exclusive), answer: Some(answer), error: None }
     }
 
     pub(super) fn without(error: SendError) -> Self {
@@ -72,9 +73,9 @@ impl WriteAnswer {
         Self { outcome, answer: None, error: Some(error) }
     }
 
-    fn from_result(result: Result<Answer, SendError>, change: &Change) -> Self {
+    fn from_result(result: Result<Answer, SendError>, change: &Change, exclusive: bool) -> Self {
         match result {
-            Ok(answer) => Self::of(answer, change),
+            Ok(answer) => Self::of(answer, change, exclusive),
             Err(error) => Self::without(error),
         }
     }
@@ -127,30 +128,41 @@ pub enum BodyEnd {
 }
 
 impl Upstream {
-    /// Sends a DELETE.
-    pub async fn delete(&self, permit: WritePermit, request: &WriteRequest) -> WriteAnswer {
+    /// Sends a request that is no PUT of bytes: a DELETE, the completion of an upload, a copy, a
+    /// change of what belongs to an object. It is signed in the query, so that it soon expires.
+    pub async fn act(
+        &self,
+        permit: WritePermit,
+        request: &WriteRequest,
+        method: Method,
+        body: Bytes,
+        change: &Change,
+    ) -> WriteAnswer {
         let terms = permit.terms();
         let lifetime = self.config.bodiless_signature_seconds;
         if let Err(error) = fresh_enough(terms, lifetime.into()) {
             return WriteAnswer::without(error);
         }
         let mut headers = request.headers.clone();
-        headers::set_precondition(&mut headers, &terms.precondition(), request.quotes);
-        let signed = self
-            .sign(
-                Method::DELETE,
-                &request.route,
-                headers,
-                PayloadHash::Unsigned,
-                signing_time(terms.signed_at),
-                Some(lifetime),
-            )
-            .await;
+        // A store that ignores the condition of a DELETE does no harm by it. One that judges the
+        // condition of an assembly by other rules would (AWS: against what the object was when
+        // the upload was created).
+        if terms.exclusive && *change != Change::Delete {
+            headers::remove_preconditions(&mut headers);
+        } else {
+            headers::set_precondition(&mut headers, &terms.precondition(), request.quotes);
+        }
+        if !body.is_empty() || method != Method::DELETE {
+            set_length(&mut headers, body.len() as u64);
+        }
+        let at = signing_time(terms.signed_at);
+        let payload = PayloadHash::Unsigned;
+        let signed = self.sign(method, &request.route, headers, payload, at, Some(lifetime)).await;
         let result = match signed {
-            Ok(signed) => self.call(signed.map(|()| full(Bytes::new()))).await,
+            Ok(signed) => self.call(signed.map(|()| full(body))).await,
             Err(error) => Err(error),
         };
-        WriteAnswer::from_result(result, &Change::Delete)
+        WriteAnswer::from_result(result, change, terms.exclusive)
     }
 
     /// Sends a PUT whose bytes are in memory, in the form that the permit says.
@@ -174,7 +186,7 @@ impl Upstream {
                     Ok(signed) => self.call(signed.map(|()| full(body.data.clone()))).await,
                     Err(error) => Err(error),
                 };
-                WriteAnswer::from_result(result, change)
+                WriteAnswer::from_result(result, change, false)
             }
             Form::OnePart => {
                 let payload = PayloadHash::Sha256(body.sha256);
@@ -247,7 +259,7 @@ impl Upstream {
             Held::Plain { open, mut response } => {
                 // A connection that has broken meanwhile shows in the response.
                 let _ = open.send(());
-                WriteAnswer::from_result(response.answer().await, change)
+                WriteAnswer::from_result(response.answer().await, change, false)
             }
             Held::OnePart(upload) => self.complete(permit, *upload).await,
         }
@@ -275,7 +287,7 @@ impl Upstream {
     ) -> Result<Request<()>, SendError> {
         let mut headers = request.headers.clone();
         headers::set_precondition(&mut headers, &terms.precondition(), request.quotes);
-        headers::stamp(&mut headers, terms);
+        headers::stamp(&mut headers, terms.token, terms.operation);
         set_length(&mut headers, length);
         let at = signing_time(terms.signed_at);
         self.sign(Method::PUT, &request.route, headers, payload, at, None).await
@@ -308,7 +320,7 @@ fn early_end(result: Result<Answer, SendError>, outcome: &BodyOutcome, change: &
     if outcome.get().is_some_and(Result::is_err) {
         return BodyEnd::Client;
     }
-    BodyEnd::Store(Box::new(WriteAnswer::from_result(result, change)))
+    BodyEnd::Store(Box::new(WriteAnswer::from_result(result, change, false)))
 }
 
 /// Whether a signature made for `signed_at` is still good. The store checks it too (F9); this only

@@ -117,7 +117,7 @@ async fn reads_need_no_token_and_no_token_stops_them() {
 #[tokio::test]
 async fn buckets_come_and_go_and_their_records_stay() {
     let backend = Backend::embedded(Profile::Aws).await;
-    let proxy = backend.proxy("").await;
+    let proxy = backend.proxy("fence.bucket_operations = \"allow\"\n").await;
     let plain = proxy.plain();
     let on_bucket = async |method| plain.send(method, "/another", Bytes::new()).await.short();
     assert_eq!(on_bucket(Method::PUT).await, "200");
@@ -131,4 +131,44 @@ async fn buckets_come_and_go_and_their_records_stay() {
     assert_eq!(on_bucket(Method::DELETE).await, "204");
     assert_eq!(on_bucket(Method::PUT).await, "200");
     assert_eq!(stale(6).await, "409 StaleFenceToken", "a new bucket of that name is no new fence");
+}
+
+#[tokio::test]
+async fn a_bucket_that_holds_fenced_objects_is_left_alone_unless_allowed() {
+    let backend = Backend::embedded(Profile::Aws).await;
+    let settings = "[[bucket]]\nname = \"open\"\nbucket_operations = \"allow\"\n\
+                    [[bucket]]\nname = \"unfenced\"\nmode = \"off\"\n";
+    let proxy = backend.proxy(settings).await;
+    let client = proxy.token(7);
+    for bucket in ["open", "unfenced", "closed"] {
+        let made = client.send(Method::PUT, &format!("/{bucket}"), Bytes::new()).await;
+        assert_eq!(made.short(), "200", "{bucket}");
+    }
+    let denied = "403 FenceBucketOperationDenied";
+    for (method, query) in [
+        (Method::PUT, "?versioning"),
+        (Method::PUT, "?lifecycle"),
+        (Method::DELETE, "?lifecycle"),
+        (Method::PUT, "?policy"),
+        (Method::PUT, "?replication"),
+        (Method::DELETE, "?force-delete=true"),
+        (Method::POST, "?metadataConfiguration"),
+        (Method::DELETE, ""),
+    ] {
+        let on = async |bucket: &str| {
+            let target = format!("/{bucket}{query}");
+            client.send(method.clone(), &target, Bytes::new()).await.short()
+        };
+        assert_eq!(on("closed").await, denied, "{method} {query}");
+        assert_eq!(on("data").await, denied, "{method} {query}");
+        if !query.contains("replication") {
+            assert_ne!(on("open").await, denied, "{method} {query}");
+        } else {
+            // It would write into other buckets, which are fenced.
+            assert_eq!(on("open").await, denied);
+            assert_eq!(on("unfenced").await, denied);
+        }
+    }
+    let refused = proxy.counter("fence_rejected_total", "unsupported_operation").await;
+    assert_eq!(refused, 18);
 }

@@ -2,9 +2,12 @@
 //! withdraws intents or dies.
 
 use super::search::Part;
-use super::world::{Ask, End, Phase, Setting, Violation, Wait, World, forms, id};
+use super::world::{
+    Ask, End, Phase, Setting, UPLOADS, Violation, Wait, World, assembled, forms, id,
+};
 use fencepost::fence::{
-    Attempt, Change, Contents, Effect, KeyId, Memory, Operation, Outcome, Token, Verdict,
+    Assembly, Attempt, Change, Contents, Effect, KeyId, Memory, Operation, Outcome, Tag, Token,
+    Verdict,
 };
 
 impl Setting {
@@ -12,12 +15,25 @@ impl Setting {
         let client = world.runs[number].client.clone();
         let operation = Operation {
             id: id(number),
+            // What an upload makes is stamped with the upload's own, whoever completes it.
+            stamp: match client.ask {
+                Ask::Complete(_) | Ask::CompleteUnforetold(_) => {
+                    id(world.runs[number].first + UPLOADS)
+                }
+                Ask::Put(_) | Ask::Stream(_) | Ask::Delete | Ask::Touch | Ask::DeleteVersion => {
+                    id(number)
+                }
+            },
             token: Token::new(client.token).expect("tokens are not zero"),
             key: KeyId::new("k"),
             change: match client.ask {
                 Ask::Put(content) => Change::Put(Contents::Buffered(forms(content))),
                 Ask::Stream(_) => Change::Put(Contents::Streamed),
                 Ask::Delete => Change::Delete,
+                Ask::Complete(content) => self.assembly(Some(assembled(content))),
+                Ask::CompleteUnforetold(_) => self.assembly(None),
+                Ask::Touch => Change::Touch,
+                Ask::DeleteVersion => Change::DeleteVersion,
             },
             condition: client.condition.clone(),
             signed_at: world.now,
@@ -26,6 +42,10 @@ impl Setting {
         let memory = (*world.proxies[proxy]).clone();
         let attempt = Box::new(Attempt::new(self.protocol, operation, memory));
         self.go_on(world, number, proxy, attempt, self.pauses, Outcome::Start);
+    }
+
+    fn assembly(&self, leaves: Option<Tag>) -> Change {
+        Change::Assemble(Assembly { leaves, enforcement: self.assembles })
     }
 
     /// Hands the outcome to the machine and does what it says, up to what takes a request.
@@ -73,7 +93,7 @@ impl Setting {
 
     fn finish(&self, world: &mut World, number: usize, verdict: &Verdict) {
         let end = match verdict {
-            Verdict::Applied { .. } => End::Applied,
+            Verdict::Applied { .. } | Verdict::Done => End::Applied,
             Verdict::AlreadyAbsent => End::AlreadyAbsent,
             Verdict::Stale { .. }
             | Verdict::ConditionFailed(_)
@@ -88,8 +108,18 @@ impl Setting {
             }
         };
         let run = world.runs[number].clone();
+        // An upload that was completed by an earlier try of the same client is its success.
+        let applied: u8 = match run.client.ask {
+            Ask::Complete(_) | Ask::CompleteUnforetold(_) => {
+                let tries = world.runs.iter().filter(|other| other.first == run.first);
+                tries.map(|other| other.applied).sum()
+            }
+            Ask::Put(_) | Ask::Stream(_) | Ask::Delete | Ask::Touch | Ask::DeleteVersion => {
+                run.applied
+            }
+        };
         match end {
-            End::Applied if run.applied != 1 => world.blame(Violation::NotExactlyOnce),
+            End::Applied if applied != 1 => world.blame(Violation::NotExactlyOnce),
             End::Refused | End::AlreadyAbsent if run.applied != 0 => {
                 world.blame(Violation::RefusedYetApplied);
             }
@@ -125,7 +155,16 @@ impl Setting {
                     world.edit(number, |run| run.stream = Some(now));
                     Outcome::Received(forms(content))
                 }
-                (Some(_) | None, Ask::Stream(_) | Ask::Put(_) | Ask::Delete) => Outcome::Rejected,
+                (
+                    Some(_) | None,
+                    Ask::Stream(_)
+                    | Ask::Put(_)
+                    | Ask::Delete
+                    | Ask::Complete(_)
+                    | Ask::CompleteUnforetold(_)
+                    | Ask::Touch
+                    | Ask::DeleteVersion,
+                ) => Outcome::Rejected,
             },
             Wait::Swap(swap) => match world.swap(&swap) {
                 Some(version) => Outcome::Swapped(version),
@@ -156,10 +195,24 @@ impl Setting {
         let flight = run.flight.clone().expect("it is on its way");
         let passes = self.passes(world, &run, &flight);
         let outcome = if passes {
-            Outcome::Applied(self.commit(world, number))
+            let tag = self.commit(world, number);
+            match run.client.ask {
+                Ask::Touch | Ask::DeleteVersion => Outcome::Done,
+                Ask::Put(_)
+                | Ask::Stream(_)
+                | Ask::Delete
+                | Ask::Complete(_)
+                | Ask::CompleteUnforetold(_) => Outcome::Applied(tag),
+            }
         } else {
             world.edit(number, |run| run.flight = None);
-            if world.now > flight.deadline { Outcome::Rejected } else { Outcome::Refused }
+            if world.now > flight.deadline {
+                Outcome::Rejected
+            } else if Self::is_consumed(world, &run) {
+                Outcome::Consumed
+            } else {
+                Outcome::Refused
+            }
         };
         if let Phase::Running { wait: Wait::Answer, .. } = run.phase {
             let (proxy, attempt, _, pauses) = Self::running(world, number);

@@ -2,7 +2,7 @@
 
 use super::search::{Part, Space};
 use super::world::{
-    Action, Client, End, Flight, Object, Phase, Run, Setting, Wait, World, forms, version,
+    Action, Ask, Client, End, Flight, Object, Phase, Run, Setting, Wait, World, forms, version,
 };
 use fencepost::fence::{Form, Memory, Swap, Tag, Tags};
 use std::rc::Rc;
@@ -95,6 +95,7 @@ impl Space for Setting {
             object: Part::new(Object {
                 tag: content.map_or(Tag::Absent, |content| forms(content).plain),
                 stamp: None,
+                previous: Tag::Absent,
             }),
             writes: 0,
             record: Part::new(None),
@@ -103,7 +104,8 @@ impl Space for Setting {
             proxies_used: 0,
             runs: clients
                 .iter()
-                .map(|client| {
+                .enumerate()
+                .map(|(first, client)| {
                     Part::new(Run {
                         client: Rc::new(client.clone()),
                         phase: Phase::Ready,
@@ -112,6 +114,7 @@ impl Space for Setting {
                         applied: 0,
                         stream: None,
                         chained: false,
+                        first,
                     })
                 })
                 .collect(),
@@ -191,6 +194,7 @@ impl Space for Setting {
                     applied: 0,
                     stream: None,
                     chained: false,
+                    first: next.runs[number].first,
                 };
                 next.runs.push(Part::new(again));
                 let last = next.runs.len() - 1;
@@ -217,6 +221,8 @@ impl Space for Setting {
             let Some(flight) = &run.flight else { continue };
             self.count("one-part form", flight.terms.form == Form::OnePart);
             self.count("exclusive", flight.terms.exclusive);
+            self.count("upload completed", matches!(run.client.ask, Ask::Complete(_)));
+            self.count("touch", run.client.ask == Ask::Touch);
             let one_part = flight.terms.form == Form::OnePart;
             self.count("exclusive one-part form", one_part && flight.terms.exclusive);
             self.count("chain", run.chained);

@@ -2,7 +2,9 @@
 //! properties of the protocol are judged here, where a write takes effect.
 
 use super::search::Part;
-use super::world::{Ask, End, Flight, Object, Phase, Run, Setting, Violation, World, forms, id};
+use super::world::{
+    Ask, End, Flight, Object, Phase, Run, Setting, UPLOADS, Violation, World, assembled, forms, id,
+};
 use fencepost::fence::{Compare, Enforcement, Form, Tag, Tags, Terms};
 
 impl Setting {
@@ -10,24 +12,42 @@ impl Setting {
     pub(crate) fn passes(&self, world: &World, run: &Run, flight: &Flight) -> bool {
         let enforced = match run.client.ask {
             Ask::Delete => self.protocol.delete,
+            Ask::Complete(_) | Ask::CompleteUnforetold(_) => self.assembles,
+            Ask::Touch | Ask::DeleteVersion => Enforcement::Exclusive,
             Ask::Put(_) | Ask::Stream(_) => match flight.terms.form {
                 Form::Plain => Enforcement::Conditional,
                 Form::OnePart => self.protocol.complete,
             },
         };
         world.now <= flight.deadline
+            && !Self::is_consumed(world, run)
             && match enforced {
                 Enforcement::Conditional => flight.terms.expects == world.object.tag,
                 Enforcement::Exclusive => true,
             }
     }
 
+    /// Whether an earlier try has completed the run's upload.
+    pub(crate) fn is_consumed(world: &World, run: &Run) -> bool {
+        let completes = matches!(run.client.ask, Ask::Complete(_) | Ask::CompleteUnforetold(_));
+        completes && world.runs.iter().any(|other| other.first == run.first && other.applied > 0)
+    }
+
     /// The store takes the write in; the properties are judged here.
     pub(crate) fn commit(&self, world: &mut World, number: usize) -> Tag {
         let run = world.runs[number].clone();
         let flight = run.flight.as_ref().expect("it is on its way");
+        let before = (*world.object).clone();
         let tag = match run.client.ask {
             Ask::Delete => Tag::Absent,
+            Ask::Touch => before.tag.clone(),
+            Ask::DeleteVersion => before.previous.clone(),
+            Ask::Complete(_) | Ask::CompleteUnforetold(_) if self.protocol.tags == Tags::Unique => {
+                Tag::Version(format!("u{}", world.writes + 1))
+            }
+            Ask::Complete(content) => assembled(content),
+            // As it may be with a copy of what was uploaded in parts.
+            Ask::CompleteUnforetold(content) => forms(content).plain,
             Ask::Put(content) | Ask::Stream(content) => {
                 match (self.protocol.tags, flight.terms.form) {
                     (Tags::Unique, _) => Tag::Version(format!("u{}", world.writes + 1)),
@@ -55,8 +75,14 @@ impl Setting {
             Phase::Ready | Phase::Running { .. } | Phase::Over(End::Unknown | End::Retried) => {}
         }
         world.writes += u16::from(self.protocol.tags == Tags::Unique);
-        let stamp = (tag != Tag::Absent).then(|| id(number));
-        world.object = Part::new(Object { tag: tag.clone(), stamp });
+        let stamp = match run.client.ask {
+            Ask::Delete | Ask::DeleteVersion => None,
+            Ask::Touch => before.stamp,
+            Ask::Put(_) | Ask::Stream(_) => Some(id(number)),
+            Ask::Complete(_) | Ask::CompleteUnforetold(_) => Some(id(run.first + UPLOADS)),
+        };
+        let previous = if tag == before.tag { before.previous } else { before.tag };
+        world.object = Part::new(Object { tag: tag.clone(), stamp, previous });
         world.edit(number, |run| {
             run.applied += 1;
             run.flight = None;
@@ -68,7 +94,12 @@ impl Setting {
     pub(crate) fn flight(&self, run: &Run, terms: &Terms) -> Flight {
         let protocol = &self.protocol;
         let deadline = match (run.client.ask, terms.form, run.stream) {
-            (Ask::Delete, _, _) => terms.signed_at + protocol.bodiless_life_seconds,
+            (Ask::Delete | Ask::DeleteVersion, _, _) => {
+                terms.signed_at + protocol.bodiless_life_seconds
+            }
+            (Ask::Touch | Ask::Complete(_) | Ask::CompleteUnforetold(_), _, _) => {
+                terms.signed_at + protocol.bodiless_life_seconds + protocol.body_stall_seconds
+            }
             (Ask::Stream(_), Form::Plain, Some(alive)) => {
                 alive.max(terms.signed_at + protocol.signature_seconds)
                     + protocol.body_stall_seconds

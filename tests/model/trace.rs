@@ -10,6 +10,10 @@ fn name(number: usize, run: &Run) -> String {
         Ask::Put(content) => format!("PUT {content}"),
         Ask::Stream(content) => format!("streamed PUT {content}"),
         Ask::Delete => "DELETE".to_owned(),
+        Ask::Complete(content) => format!("Complete of {content:?}"),
+        Ask::CompleteUnforetold(content) => format!("Complete of {content:?}, tag unknown"),
+        Ask::Touch => "touch".to_owned(),
+        Ask::DeleteVersion => "DELETE of a version".to_owned(),
     };
     format!("#{number} ({what}, token {})", run.client.token)
 }

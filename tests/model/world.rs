@@ -9,8 +9,8 @@
 
 use super::search::Part;
 use fencepost::fence::{
-    Attempt, ClientCondition, Forms, Memory, OperationId, Protocol, Record, RecordVersion,
-    Snapshot, StoreTime, Swap, Tag, Terms,
+    Attempt, ClientCondition, Enforcement, Forms, Memory, OperationId, Protocol, Record,
+    RecordVersion, Snapshot, StoreTime, Swap, Tag, Terms,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -24,6 +24,14 @@ pub(crate) enum Ask {
     Stream(&'static str),
     /// Delete the object.
     Delete,
+    /// Complete an upload of these bytes, whose tag is known beforehand.
+    Complete(&'static str),
+    /// Complete an upload of these bytes, whose tag nobody knows beforehand.
+    CompleteUnforetold(&'static str),
+    /// Change what belongs to the object and leave its tag.
+    Touch,
+    /// Delete the newest version, which brings the one before it back.
+    DeleteVersion,
 }
 
 /// A client's operation.
@@ -145,12 +153,16 @@ pub(crate) struct Run {
     pub(crate) stream: Option<u64>,
     /// Its write was sent without asking anybody first.
     pub(crate) chained: bool,
+    /// The run that it asks again for; its own number if it is the first. They share an upload.
+    pub(crate) first: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Object {
     pub(crate) tag: Tag,
     pub(crate) stamp: Option<OperationId>,
+    /// What it was before.
+    pub(crate) previous: Tag,
 }
 
 /// A state of the world.
@@ -177,6 +189,8 @@ pub(crate) struct Setting {
     pub(crate) faults: Faults,
     /// How many proxies there are.
     pub(crate) proxies: usize,
+    /// Whether the store enforces a condition on the completion of an upload.
+    pub(crate) assembles: Enforcement,
     /// How often an operation may pause before it runs out of patience.
     pub(crate) pauses: u8,
     /// Initial contents, and the clients.
@@ -191,6 +205,14 @@ pub(crate) fn forms(content: &str) -> Forms {
         one_part: Tag::Version(format!("{content}-1")),
     }
 }
+
+/// What an upload of these bytes leaves: the tag of a one-part form, which others may expect.
+pub(crate) fn assembled(content: &str) -> Tag {
+    forms(content).one_part
+}
+
+/// Where the numbers of uploads begin.
+pub(crate) const UPLOADS: usize = 1000;
 
 pub(crate) fn id(number: usize) -> OperationId {
     OperationId::new(number as u128 + 1)
@@ -214,6 +236,7 @@ impl World {
             applied: run.applied,
             stream: run.stream,
             chained: run.chained,
+            first: run.first,
         });
     }
 

@@ -6,8 +6,7 @@
 use super::super::admission::{self, Admission, Choice, Entry};
 use super::super::permit::{Form, StreamPermit, Terms};
 use super::super::{
-    Action, Change, Compare, Contents, Effect, Enforcement, IntentId, Snapshot, Swap, Tag, Tags,
-    Verdict,
+    Action, Change, Compare, Contents, Effect, IntentId, Snapshot, Swap, Tag, Tags, Verdict,
 };
 use super::{Attempt, Phase, Why};
 
@@ -19,7 +18,7 @@ impl Attempt {
     pub(super) fn start(&mut self) -> Effect {
         if self.protocol.tags == Tags::Repeat
             && !self.streamed()
-            && !self.deletes_exclusively()
+            && !self.is_exclusive()
             && self.operation.condition.is_none()
         {
             self.tag = self.memory.tag.clone();
@@ -31,15 +30,18 @@ impl Attempt {
         self.operation.change == Change::Put(Contents::Streamed)
     }
 
-    /// An exclusive delete whose answer is lost is recognised by the object's absence, so the
-    /// object must have been there when the intent entered the record. It is looked at *after* the
-    /// record that the swap starts from was read: that record holds no other exclusive intent, the
-    /// swap proves that none has come in between, and no other request deletes (F8). Looked at
-    /// before, it may have been deleted by another operation that was settled by the time the
-    /// record was read; absence would then be taken for success while the request is still on its
-    /// way.
-    pub(super) fn deletes_exclusively(&self) -> bool {
-        self.operation.change == Change::Delete && self.protocol.delete == Enforcement::Exclusive
+    /// What is exclusive looks at the object *after* the record that its swap starts from was
+    /// read: then the swap proves that nothing was admitted since that could have changed what was
+    /// seen, but for intents that the record holds.
+    ///
+    /// A delete whose answer is lost is recognised by the object's absence, so the object must have
+    /// been there when the intent entered the record. Looked at before, it may have been deleted by
+    /// another operation that was settled by the time the record was read; absence would then be
+    /// taken for success while the request is still on its way. What leaves the tag as it is has to
+    /// know that no lower intent expects it; looked at before, the tag may have become one that
+    /// does.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.operation.is_exclusive(&self.protocol)
     }
 
     /// The next step, by what is known so far.
@@ -57,7 +59,7 @@ impl Attempt {
             // A stale token is refused before its body is taken in.
             return self.load();
         }
-        if self.deletes_exclusively() && self.tag.is_none() && self.memory.snapshot.is_none() {
+        if self.is_exclusive() && self.tag.is_none() && self.memory.snapshot.is_none() {
             return self.load();
         }
         if !self.protocol.rules.tag_before_record && self.tag.is_none() && !self.record_fresh {
@@ -70,13 +72,13 @@ impl Attempt {
             return self.begin(tag);
         }
         let guess_allowed =
-            self.deletes_exclusively() || (self.protocol.tags == Tags::Repeat && !self.streamed());
+            self.is_exclusive() || (self.protocol.tags == Tags::Repeat && !self.streamed());
         let Some(snapshot) =
             self.memory.snapshot.clone().filter(|_| self.record_fresh || guess_allowed)
         else {
             return self.load();
         };
-        if self.operation.change == Change::Delete && tag == Tag::Absent {
+        if self.done_before || (self.operation.change == Change::Delete && tag == Tag::Absent) {
             self.enter(&snapshot)
         } else {
             self.admit(&tag, &snapshot)
@@ -90,16 +92,14 @@ impl Attempt {
             && self.protocol.compare == Compare::AtLeast
             && self.rounds == 0
             && !self.streamed()
+            && !self.is_exclusive()
             && self.operation.condition.is_none();
         let chain = self.memory.chain.clone().filter(|_| usable)?;
         if chain.token != self.operation.token {
             return None;
         }
-        let deletes = match self.operation.change {
-            Change::Put(_) => false,
-            Change::Delete => true,
-        };
-        if deletes && (self.protocol.delete == Enforcement::Exclusive || chain.absent_expected) {
+        let deletes = self.operation.change == Change::Delete;
+        if deletes && chain.absent_expected {
             return None;
         }
         Some(self.send(Terms {

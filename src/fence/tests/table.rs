@@ -16,6 +16,7 @@ fn phases() -> Vec<(&'static str, Attempt)> {
     let absent = [seen(Tag::Absent), Outcome::Loaded(no_record()), swapped()];
     let exclusive =
         [Outcome::Loaded(no_record()), x(), swapped(), Outcome::Unknown, seen(Tag::Absent)];
+    let assembling = [Outcome::Loaded(no_record()), x(), swapped()];
     vec![
         ("fresh", fresh(put(34, "Y"))),
         ("observing, to expect", at(PROTOCOL, put(34, "Y"), &[])),
@@ -33,6 +34,12 @@ fn phases() -> Vec<(&'static str, Attempt)> {
         ("swapping, to enter", at(PROTOCOL, delete(34), &absent[..2])),
         ("observing, to confirm", at(PROTOCOL, delete(34), &absent)),
         ("vouching", at(EXCLUSIVE, delete(34), &exclusive)),
+        ("sending an assembly", at(PROTOCOL, assemble(34), &assembling)),
+        (
+            "observing, after an upload was gone",
+            at(PROTOCOL, assemble(34), &[&assembling[..], &[Outcome::Consumed]].concat()),
+        ),
+        ("sending a touch", at(PROTOCOL, touch(34), &assembling)),
         ("finished", sending_and(&[Outcome::Rejected])),
     ]
 }
@@ -59,6 +66,8 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
         ("Applied Y", Outcome::Applied(version("Y"))),
         ("Refused", Outcome::Refused),
         ("Rejected", Outcome::Rejected),
+        ("Consumed", Outcome::Consumed),
+        ("Done", Outcome::Done),
         ("Unknown", Outcome::Unknown),
         ("Paused", Outcome::Paused),
         ("OutOfPatience", Outcome::OutOfPatience),

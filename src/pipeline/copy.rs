@@ -1,0 +1,188 @@
+//! CopyObject: the destination is fenced, the source is pinned.
+//!
+//! The source is looked at first. Its ETag foretells the tag that the copy leaves (F4), and pins
+//! what is copied. Its metadata is sent along in place of the store's copying it, so that the
+//! copy can carry a stamp of its own (F10).
+
+use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use super::{Proxy, Understood, respond};
+use crate::fence::{Assembly, OperationId, Tag, Token};
+use crate::s3::{CopySource, S3Error, Target};
+use crate::upstream::{Route, stamp, tag_of};
+
+const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
+const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
+const DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-metadata-directive");
+const SSE_C_OF_SOURCE: &str = "x-amz-copy-source-server-side-encryption-customer-algorithm";
+
+/// The metadata of an object that is no `x-amz-meta-*`.
+const SYSTEM_METADATA: [HeaderName; 6] = [
+    header::CACHE_CONTROL,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_TYPE,
+    header::EXPIRES,
+];
+
+/// What a copy onto itself may change instead of its metadata.
+const CHANGES: [&str; 4] = [
+    "x-amz-storage-class",
+    "x-amz-server-side-encryption",
+    "x-amz-website-redirect-location",
+    "x-amz-tagging-directive",
+];
+
+impl Proxy {
+    /// Makes `headers` those of a copy that is stamped and whose source is pinned.
+    ///
+    /// # Errors
+    ///
+    /// When the source cannot be read, or cannot be copied in this way.
+    pub(super) async fn prepare_copy(
+        &self,
+        request: &Understood,
+        headers: &mut HeaderMap,
+        token: Token,
+        id: OperationId,
+    ) -> Result<Assembly, S3Error> {
+        if headers.contains_key(SSE_C_OF_SOURCE) {
+            return Err(respond::unsupported_encryption(SSE_C_OF_SOURCE));
+        }
+        let mut values = headers.get_all(&COPY_SOURCE).iter();
+        let source = match (values.next(), values.next()) {
+            (Some(value), None) => CopySource::parse(value).map_err(respond::invalid_target)?,
+            (_, _) => return Err(respond::malformed_header(COPY_SOURCE)),
+        };
+        let keeps_metadata = keeps_metadata(headers)?;
+        let Target::Object(bucket, key) = &request.target else {
+            return Err(respond::malformed_header(COPY_SOURCE));
+        };
+        let onto_itself =
+            source.bucket == *bucket && source.key == *key && source.version_id.is_none();
+        let changes = CHANGES.iter().any(|name| headers.contains_key(*name));
+        if onto_itself && keeps_metadata && !changes {
+            return Err(respond::copy_changes_nothing());
+        }
+        let found = self.look_at(request, &source).await?;
+        let Some(Tag::Version(etag)) = tag_of(&found) else {
+            return Err(respond::unavailable());
+        };
+        if keeps_metadata {
+            take_over_metadata(headers, &found);
+        }
+        headers.insert(COPY_SOURCE, source.to_header());
+        if !headers.contains_key(&SOURCE_IF_MATCH) {
+            let pinned = HeaderValue::from_str(&self.0.settings.etag_quotes.write(&etag));
+            headers.insert(SOURCE_IF_MATCH, pinned.expect("it came in a header"));
+        }
+        stamp(headers, token, id);
+        // The ETag of a multipart upload may become that of the whole, depending on the store.
+        let is_md5 = etag.len() == 32 && etag.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Ok(Assembly {
+            leaves: is_md5.then_some(Tag::Version(etag)),
+            enforcement: self.0.settings.copy,
+        })
+    }
+
+    async fn look_at(
+        &self,
+        request: &Understood,
+        source: &CopySource,
+    ) -> Result<HeaderMap, S3Error> {
+        let route = Route::to_object(&source.bucket, &source.key);
+        let route = match &source.version_id {
+            Some(id) => route.with_query(format!("versionId={id}")),
+            None => route,
+        };
+        let (status, headers) = self.0.upstream.head(&route).await.map_err(|error| {
+            tracing::warn!(request_id = %request.id, %error, "the source could not be looked at");
+            respond::unavailable()
+        })?;
+        match status {
+            StatusCode::OK => Ok(headers),
+            StatusCode::NOT_FOUND => Err(respond::no_such_key()),
+            StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
+                Err(respond::source_not_readable(status))
+            }
+            other => {
+                tracing::warn!(request_id = %request.id, status = %other, "no source was shown");
+                Err(respond::unavailable())
+            }
+        }
+    }
+}
+
+/// Whether the copy keeps the metadata of its source, which it does unless told otherwise.
+fn keeps_metadata(headers: &HeaderMap) -> Result<bool, S3Error> {
+    match headers.get(&DIRECTIVE).map(HeaderValue::as_bytes) {
+        None | Some(b"COPY") => Ok(true),
+        Some(b"REPLACE") => Ok(false),
+        Some(_) => Err(respond::malformed_header(DIRECTIVE)),
+    }
+}
+
+/// Says in the request what the store would have copied.
+fn take_over_metadata(headers: &mut HeaderMap, source: &HeaderMap) {
+    let is_metadata = |name: &HeaderName| {
+        SYSTEM_METADATA.contains(name) || name.as_str().starts_with("x-amz-meta-")
+    };
+    let own: Vec<HeaderName> = headers.keys().filter(|name| is_metadata(name)).cloned().collect();
+    for name in own {
+        headers.remove(name);
+    }
+    for (name, value) in source.iter().filter(|(name, _)| is_metadata(name)) {
+        headers.append(name.clone(), value.clone());
+    }
+    headers.insert(DIRECTIVE, HeaderValue::from_static("REPLACE"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn what_the_store_would_have_copied_is_sent_along() {
+        let mut copy = headers(&[
+            ("x-amz-copy-source", "/b/k"),
+            ("content-type", "theirs"),
+            ("x-amz-meta-own", "ignored by S3"),
+            ("x-amz-storage-class", "STANDARD_IA"),
+        ]);
+        let source = headers(&[
+            ("content-type", "text/plain"),
+            ("expires", "never"),
+            ("x-amz-meta-a", "b"),
+            ("x-amz-storage-class", "GLACIER"),
+            ("etag", "\"e\""),
+            ("content-length", "3"),
+        ]);
+        take_over_metadata(&mut copy, &source);
+        let expected = headers(&[
+            ("x-amz-copy-source", "/b/k"),
+            ("x-amz-storage-class", "STANDARD_IA"),
+            ("content-type", "text/plain"),
+            ("expires", "never"),
+            ("x-amz-meta-a", "b"),
+            ("x-amz-metadata-directive", "REPLACE"),
+        ]);
+        assert_eq!(copy, expected);
+    }
+
+    #[test]
+    fn the_directive_is_one_of_two() {
+        assert!(keeps_metadata(&headers(&[])).unwrap());
+        assert!(keeps_metadata(&headers(&[("x-amz-metadata-directive", "COPY")])).unwrap());
+        assert!(!keeps_metadata(&headers(&[("x-amz-metadata-directive", "REPLACE")])).unwrap());
+        assert!(keeps_metadata(&headers(&[("x-amz-metadata-directive", "replace")])).is_err());
+    }
+}

@@ -1,0 +1,238 @@
+//! Stages 4 and 5: which scope a request falls in, and what is done with it there.
+
+use http::Response;
+
+use super::fenced_write::Holder;
+use super::{Proxy, ResponseBody, Understood, respond};
+use crate::fence::{Mode, admit_bucket_operation, admit_unfenced, needs_record};
+use crate::ledger::Scope;
+use crate::listener::RequestBody;
+use crate::policy::Fencing;
+use crate::s3::{
+    Bucket, Footprint, ObjectKey, Operation, Query, S3Error, Target, Write, side_door,
+    unknown_write_header,
+};
+use crate::telemetry::Reason;
+
+/// The header that some servers take for the method.
+const METHOD_OVERRIDE: &str = "x-http-method-override";
+
+/// What is done about keys that the store takes for spellings of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aliases {
+    /// There are none.
+    None,
+    /// Writes of them are refused.
+    Refused,
+    /// `a//b` and `/a/b` share the fence of `a/b`; what else the store may fold is refused.
+    CollapsedSlashes,
+}
+
+impl Proxy {
+    /// Stages 4 and 5.
+    pub(super) async fn decide(
+        &self,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let footprint = request.operation.footprint();
+        let door = side_door(&request.parts.headers).map(str::to_owned);
+        // Another method in a header is another operation to whoever honours it.
+        if footprint == Footprint::Reads && door.as_deref() != Some(METHOD_OVERRIDE) {
+            return self.read(request, body).await;
+        }
+        let door = door.or_else(|| self.unknown_header(footprint, &request));
+        if let Target::Object(bucket, key) = &request.target
+            && !self.0.settings.policy.is_off_everywhere(bucket)
+        {
+            self.scope_of(bucket, key)?;
+        }
+        if footprint != Footprint::Form && self.reaches_nothing_fenced(&request, door.is_some()) {
+            return match admit_unfenced(Mode::Off, None) {
+                Ok(permit) => self.pass(permit, request, body).await,
+                Err(_) => Err(self.unsupported(&request, door.as_deref())),
+            };
+        }
+        if door.is_some() {
+            return Err(self.unsupported(&request, door.as_deref()));
+        }
+        self.decide_by_footprint(footprint, request, body).await
+    }
+
+    /// What may reach something fenced.
+    async fn decide_by_footprint(
+        &self,
+        footprint: Footprint,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let query = Query::new(request.route.query.as_deref().unwrap_or_default());
+        let alone = request.operation.is_all_of(query);
+        match (footprint, request.target.clone()) {
+            (Footprint::Object(write), Target::Object(bucket, key)) if alone => {
+                self.write(write, self.scope_of(&bucket, &key)?, request, body).await
+            }
+            (Footprint::Upload, Target::Object(bucket, key)) if alone => {
+                self.upload_step(self.scope_of(&bucket, &key)?, request, body).await
+            }
+            (Footprint::Objects, Target::Bucket(bucket)) if alone => {
+                self.delete_objects(&bucket, request, body).await
+            }
+            (Footprint::CreatesBucket, Target::Bucket(_)) => {
+                self.pass(admit_bucket_operation(), request, body).await
+            }
+            (Footprint::Bucket, Target::Bucket(bucket)) => {
+                self.bucket_operation(&bucket, request, body).await
+            }
+            (
+                Footprint::Reads
+                | Footprint::Object(_)
+                | Footprint::Upload
+                | Footprint::Objects
+                | Footprint::Form
+                | Footprint::CreatesBucket
+                | Footprint::Bucket
+                | Footprint::Refused,
+                _,
+            ) => Err(self.unsupported(&request, None)),
+        }
+    }
+
+    /// The scope that a key belongs to.
+    ///
+    /// # Errors
+    ///
+    /// When the store takes the key for another one, which has a fence of its own.
+    pub(super) fn scope_of(&self, bucket: &Bucket, key: &ObjectKey) -> Result<Scope, S3Error> {
+        let key = match self.0.settings.aliases {
+            Aliases::None => return Ok(Scope { bucket: bucket.clone(), key: key.clone() }),
+            Aliases::Refused => Some(key.clone()),
+            Aliases::CollapsedSlashes => key.with_slashes_collapsed(),
+        };
+        match key {
+            Some(key) if !key.may_be_aliased() => Ok(Scope { bucket: bucket.clone(), key }),
+            Some(_) | None => Err(respond::alias_of_another_key()),
+        }
+    }
+
+    /// The first header that may make a write of an object another one.
+    fn unknown_header(&self, footprint: Footprint, request: &Understood) -> Option<String> {
+        match footprint {
+            Footprint::Object(_) | Footprint::Upload | Footprint::Objects | Footprint::Form => {
+                let allowed = &self.0.settings.allowed_headers;
+                unknown_write_header(&request.parts.headers, allowed).map(str::to_owned)
+            }
+            Footprint::Reads
+            | Footprint::CreatesBucket
+            | Footprint::Bucket
+            | Footprint::Refused => None,
+        }
+    }
+
+    /// Changes or deletes a bucket. Some stores delete a bucket with all that is in it (SeaweedFS
+    /// does by default), so that its emptiness is looked at first where anything in it is fenced.
+    async fn bucket_operation(
+        &self,
+        bucket: &Bucket,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let policy = &self.0.settings.policy;
+        let query = Query::new(request.route.query.as_deref().unwrap_or_default());
+        let reaches_others = request.operation.reaches_other_buckets(query);
+        if !policy.allows_bucket_operation(bucket, reaches_others) {
+            self.refused(&request, Reason::UnsupportedOperation, None);
+            return Err(respond::bucket_operation_denied(request.operation, bucket));
+        }
+        if request.operation == Operation::DeleteBucket && !policy.is_off_everywhere(bucket) {
+            match self.0.upstream.is_empty(bucket).await {
+                Ok(true) => {}
+                Ok(false) => return Err(respond::bucket_not_empty(bucket)),
+                Err(error) => {
+                    tracing::warn!(request_id = %request.id, %bucket, %error, "not looked into");
+                    return Err(respond::unavailable());
+                }
+            }
+        }
+        self.pass(admit_bucket_operation(), request, body).await
+    }
+
+    /// A write of one object.
+    async fn write(
+        &self,
+        write: Write,
+        scope: Scope,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let fencing = self.0.settings.policy.of_object(&scope.bucket, &scope.key);
+        if fencing.mode == Mode::Off {
+            return self.write_without_token(fencing, &scope, request, body).await;
+        }
+        let binding = match write {
+            Write::Complete => self.binding(&scope, &request).await?,
+            Write::Put | Write::Delete | Write::Copy | Write::Touch | Write::DeleteVersion => None,
+        };
+        match request.token.or(binding.map(|binding| binding.token)) {
+            None => self.write_without_token(fencing, &scope, request, body).await,
+            Some(token) => {
+                let holder = Holder { token, stamp: binding.map(|binding| binding.stamp) };
+                self.fenced_write(write, fencing, scope, holder, request, body).await
+            }
+        }
+    }
+
+    /// F13.
+    pub(super) async fn write_without_token(
+        &self,
+        fencing: Fencing,
+        scope: &Scope,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let snapshot = if needs_record(fencing.mode) {
+            Some(self.load(scope).await.map_err(|_| respond::unavailable())?)
+        } else {
+            None
+        };
+        match admit_unfenced(fencing.mode, snapshot.as_ref()) {
+            Ok(permit) => self.pass(permit, request, body).await,
+            Err(required) => {
+                self.refused(&request, Reason::MissingToken, None);
+                Err(respond::token_required(required))
+            }
+        }
+    }
+
+    /// Whether nothing that the request can reach is fenced.
+    fn reaches_nothing_fenced(&self, request: &Understood, side_door: bool) -> bool {
+        let policy = &self.0.settings.policy;
+        let query = Query::new(request.route.query.as_deref().unwrap_or_default());
+        let operation = request.operation;
+        match &request.target {
+            Target::Service => policy.is_off_for_service(),
+            _ if operation.reaches_other_buckets(query) => policy.is_off_for_service(),
+            Target::Object(bucket, key) if !side_door && operation.stays_on_its_key(query) => {
+                let scope = self.scope_of(bucket, key);
+                let key = scope.as_ref().map_or(key, |scope| &scope.key);
+                policy.of_object(bucket, key).mode == Mode::Off
+            }
+            Target::Bucket(bucket) | Target::Object(bucket, _) => policy.is_off_everywhere(bucket),
+        }
+    }
+
+    pub(super) fn unsupported(&self, request: &Understood, header: Option<&str>) -> S3Error {
+        self.refused(request, Reason::UnsupportedOperation, header);
+        respond::unsupported(request.operation, header)
+    }
+
+    /// Counts and logs a request that the fence refuses without having asked for its token.
+    fn refused(&self, request: &Understood, reason: Reason, header: Option<&str>) {
+        let bucket = request.target.bucket().map_or("", Bucket::as_str);
+        self.0.metrics.rejected(bucket, reason);
+        tracing::info!(
+            request_id = %request.id, bucket, operation = request.operation.name(), header,
+            reason = reason.as_str(), "refused"
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Multipart uploads, up to their completion: no object changes, so nothing is registered. The
+//! token is looked at early, and bound to the upload for clients that send it only once.
+
+use std::time::Duration;
+
+use http::{Method, Response};
+
+use super::fenced_write::{protocol_of, refuse_encryption};
+use super::{Proxy, ResponseBody, Understood, body, respond};
+use crate::clock;
+use crate::fence::{
+    Mode, OperationId, Protocol, Token, admit_abort_of_own_upload, admit_upload_step,
+};
+use crate::ledger::{Binding, Scope, Upload};
+use crate::listener::RequestBody;
+use crate::policy::Fencing;
+use crate::s3::{Operation, Query, S3Error};
+use crate::upstream::{for_store, set_length, stamp};
+
+/// How long an upload that is over is remembered, so that a client that lost the answer to its
+/// completion and asks again is recognised.
+const FORGET_DELAY: Duration = Duration::from_secs(300);
+
+impl Proxy {
+    /// CreateMultipartUpload, UploadPart, UploadPartCopy, AbortMultipartUpload.
+    pub(super) async fn upload_step(
+        &self,
+        scope: Scope,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let fencing = self.0.settings.policy.of_object(&scope.bucket, &scope.key);
+        if fencing.mode == Mode::Off {
+            return self.write_without_token(fencing, &scope, request, body).await;
+        }
+        if request.operation == Operation::CreateMultipartUpload {
+            return match request.token {
+                Some(token) => self.create_upload(fencing, scope, token, request, body).await,
+                None => self.write_without_token(fencing, &scope, request, body).await,
+            };
+        }
+        let binding = self.binding(&scope, &request).await?;
+        let bound = binding.map(|binding| binding.token);
+        let Some(token) = request.token.or(bound) else {
+            return self.write_without_token(fencing, &scope, request, body).await;
+        };
+        if request.operation == Operation::AbortMultipartUpload && bound == Some(token) {
+            let answer = self.pass(admit_abort_of_own_upload(), request, body).await?;
+            return Ok(answer);
+        }
+        let slot = self.0.scopes.slot(&scope);
+        if !slot.is_known() {
+            let snapshot = self.load(&scope).await.map_err(|_| respond::unavailable())?;
+            slot.note(snapshot.highest());
+        }
+        match admit_upload_step(fencing.compare, token, slot.highest()) {
+            Ok(permit) => self.pass(permit, request, body).await,
+            Err(highest) => Err(self.stale(&scope, token, highest, &request)),
+        }
+    }
+
+    /// Creates an upload whose object is going to carry the stamp, and binds the token to it.
+    async fn create_upload(
+        &self,
+        fencing: Fencing,
+        scope: Scope,
+        token: Token,
+        request: Understood,
+        body: RequestBody,
+    ) -> Result<Response<ResponseBody>, S3Error> {
+        let protocol: Protocol = protocol_of(&self.0.settings, fencing, &scope.bucket);
+        refuse_encryption(&request.parts.headers, protocol.tags)?;
+        let slot = self.0.scopes.slot(&scope);
+        // The record is asked: what a stale holder uploads would be taken in for nothing.
+        let snapshot = self.load(&scope).await.map_err(|_| respond::unavailable())?;
+        slot.note(snapshot.highest());
+        let permit = admit_upload_step(fencing.compare, token, slot.highest())
+            .map_err(|highest| self.stale(&scope, token, highest, &request))?;
+        let binding = Binding { token, stamp: OperationId::new(clock::random_u128()) };
+        let mut headers = for_store(request.parts.headers.clone());
+        let body = body::wrap(&request, body)?;
+        let message = body::message(body, &mut headers, self.0.settings.request_body_max).await?;
+        stamp(&mut headers, token, binding.stamp);
+        set_length(&mut headers, message.len() as u64);
+        let sent = self.0.upstream.step(permit, Method::POST, &request.route, headers, message);
+        let answer = sent.await.map_err(|error| {
+            tracing::warn!(request_id = %request.id, %scope, %error, "no upload was created");
+            respond::unavailable()
+        })?;
+        let id = answer.element("UploadId").filter(|_| answer.status.is_success());
+        if let Some(id) = id {
+            let upload = Upload { bucket: scope.bucket.clone(), key: scope.key.clone(), id };
+            if let Err(error) = self.0.ledger.bind(&upload, &binding).await {
+                tracing::error!(request_id = %request.id, %scope, %error, "the ledger failed");
+                self.0.upstream.abort_upload(&request.route, &upload.id).await;
+                return Err(respond::unavailable());
+            }
+            self.0.bindings.note(upload, Some(binding));
+        }
+        Ok(respond::store_answer(answer))
+    }
+
+    /// What the upload that the request names was created with.
+    pub(super) async fn binding(
+        &self,
+        scope: &Scope,
+        request: &Understood,
+    ) -> Result<Option<Binding>, S3Error> {
+        let Some(upload) = upload_of(scope, request) else { return Ok(None) };
+        if let Some(known) = self.0.bindings.get(&upload) {
+            return Ok(known);
+        }
+        let found = self.0.ledger.binding(&upload).await.map_err(|error| {
+            tracing::error!(request_id = %request.id, %scope, %error, "the ledger failed");
+            respond::unavailable()
+        })?;
+        self.0.bindings.note(upload, found);
+        Ok(found)
+    }
+
+    /// Forgets the binding of an upload that is over, a little later.
+    pub(super) fn forget_later(&self, scope: &Scope, request: &Understood) {
+        let Some(upload) = upload_of(scope, request) else { return };
+        let proxy = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(FORGET_DELAY).await;
+            proxy.0.bindings.forget(&upload);
+            if let Err(error) = proxy.0.ledger.unbind(&upload).await {
+                tracing::debug!(%error, "the binding of an upload stays in the ledger");
+            }
+        });
+    }
+}
+
+fn upload_of(scope: &Scope, request: &Understood) -> Option<Upload> {
+    let query = Query::new(request.route.query.as_deref().unwrap_or_default());
+    let id = String::from_utf8(query.value("uploadId")?).ok()?;
+    Some(Upload { bucket: scope.bucket.clone(), key: scope.key.clone(), id })
+}
