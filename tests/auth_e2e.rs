@@ -55,6 +55,41 @@ async fn presigned_by_the_sdk() {
     assert_eq!((got.status, &got.body[..]), (200, &b"by 8"[..]));
 }
 
+/// What boto3 presigns by default, and what old clients send.
+#[tokio::test]
+async fn signature_version_2_is_refused_and_told_what_to_set() {
+    let (_backend, proxy) = start().await;
+    let plain = proxy.plain();
+    let query = "/data/k?AWSAccessKeyId=AKIDEXAMPLE&Signature=vjbyPxybdZaNmGa%2ByT272YEAiv4%3D\
+                 &Expires=4102444800";
+    let header = plain.clone().with_unsigned("authorization", "AWS AKIDEXAMPLE:vjbyPxybdZaNmGa=");
+    for (client, target) in [(plain, query), (header, "/data/k")] {
+        for method in [Method::GET, Method::PUT] {
+            let refused = client.send_presigned(method, target, "").await;
+            assert_eq!(refused.short(), "400 InvalidRequest");
+            let message = refused.element("Message").unwrap();
+            assert!(message.contains("signature_version s3v4"), "{message}");
+        }
+    }
+}
+
+/// However far the clocks are apart: the life of a link is what it says, not fifteen minutes.
+#[tokio::test]
+async fn a_presigned_request_outlives_the_limit_on_clocks_and_does_not_begin_before_it() {
+    let (_backend, proxy) = start().await;
+    let (plain, minutes) = (proxy.plain(), |minutes: u64| Duration::from_secs(60 * minutes));
+    let target = "/data/k?X-Fence-Token=7";
+    let put = async |at, expires| {
+        let url = plain.clone().at(at).presigned(&Method::PUT, target, expires);
+        plain.send_presigned(Method::PUT, &url, "x").await.short()
+    };
+    let now = clock::now();
+    assert_eq!(put(now - minutes(60), minutes(61)).await, "200");
+    assert_eq!(put(now - minutes(60), minutes(59)).await, "403 AccessDenied");
+    assert_eq!(put(now + minutes(14), minutes(1)).await, "200");
+    assert_eq!(put(now + minutes(16), minutes(60)).await, "403 AccessDenied");
+}
+
 #[tokio::test]
 async fn a_presigned_request_is_good_for_what_was_signed_and_as_long_as_it_says() {
     let (_backend, proxy) = start().await;

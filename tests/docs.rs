@@ -69,7 +69,7 @@ fn settings_exist_and_have_the_defaults_that_are_stated() {
         let Some((section, key)) = name.split_once('.') else { continue };
         let is_setting = sections.contains(section)
             && !["rs", "toml", "md"].contains(&key)
-            && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+            && is_setting_name(key);
         assert!(!is_setting || settings.contains_key(name), "{document}: no setting `{name}`");
     }
 
@@ -289,11 +289,15 @@ fn settings() -> BTreeMap<String, String> {
         else {
             continue;
         };
-        if name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+        if is_setting_name(name) {
             settings.insert(format!("{section}{name}"), default.to_owned());
         }
     }
     settings
+}
+
+fn is_setting_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// The sources at or below a path, without their tests.

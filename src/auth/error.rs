@@ -24,10 +24,13 @@ pub enum AuthError {
         "Only one auth mechanism allowed: the Authorization header or a signed query, not both"
     )]
     TwoMechanisms,
-    /// Signature Version 2. boto3 still presigns with it in us-east-1.
+    /// Signature Version 2. boto3 still presigns with it in us-east-1. The message is for whoever
+    /// holds the client's settings, and has no other way to learn which of them it is.
     #[error(
-        "Signature Version 2 is not supported; sign with AWS4-HMAC-SHA256 (in boto3: \
-         Config(signature_version='s3v4'); in s3cmd: signature_v2 = False)"
+        "Signature Version 2 is not supported; sign with AWS4-HMAC-SHA256 (boto3: \
+         Config(signature_version='s3v4'); aws-cli: aws configure set \
+         default.s3.signature_version s3v4; s3cmd: signature_v2 = False; rclone: v2_auth = false; \
+         s3fs: -o sigv4)"
     )]
     SignatureV2,
     /// SigV4A, the asymmetric form for multi-Region access points.

@@ -391,8 +391,18 @@ fn refusals_of_the_query_form() {
         parts.uri = target.parse().unwrap();
         assert_eq!(refusal(&parts).code(), code, "for {target}");
     }
-    let v2 = head("GET", "/b/k?AWSAccessKeyId=A&Signature=b&Expires=1", &[EXAMPLE_HOST]);
-    assert!(refusal(&v2).to_string().contains("s3v4"));
+}
+
+#[test]
+fn signature_version_2_is_told_what_to_set() {
+    let query = head("GET", "/b/k?AWSAccessKeyId=A&Signature=b&Expires=1", &[EXAMPLE_HOST]);
+    let signed = ("authorization", "AWS AKIAIOSFODNN7EXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=");
+    for parts in [query, head("GET", "/b/k", &[EXAMPLE_HOST, signed])] {
+        let text = refusal(&parts).to_string();
+        for setting in ["signature_version='s3v4'", "signature_version s3v4", "signature_v2 ="] {
+            assert!(text.contains(setting), "{text}");
+        }
+    }
 }
 
 #[test]

@@ -90,7 +90,9 @@ pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failu
         embedded.faults().add(rule);
     }
     let (data, admin) = (reachable(server.data_address()), reachable(server.admin_address()));
-    print(&banner(data, admin, id, secret, flags.data.as_deref()));
+    let scheme = if config.tls.certificate_file.is_some() { "https" } else { "http" };
+    let data = format!("{scheme}://{data}");
+    print(&banner(&data, admin, id, secret, flags.data.as_deref()));
     finish(server, stop).await;
     running.shutdown().await;
     Ok(())
@@ -107,7 +109,7 @@ fn build(flags: &DevFlags) -> Result<DevStore, Failure> {
 /// stand (comments too, so that the whole can be pasted at once), and once more when they have
 /// been pasted before: the tokens end where they begin.
 fn banner(
-    data: SocketAddr,
+    data: &str,
     admin: SocketAddr,
     id: &str,
     secret: &str,
@@ -121,14 +123,14 @@ fn banner(
         "
 fencepost dev: a fenced S3 store, until Ctrl-C
 
-  S3     http://{data}   with a bucket \"{FIRST_BUCKET}\", {place}
+  S3     {data}   with a bucket \"{FIRST_BUCKET}\", {place}
   admin  http://{admin}   /metrics /livez /readyz
 
 Paste into another shell:
 
 export AWS_ACCESS_KEY_ID={id}
 export AWS_SECRET_ACCESS_KEY={secret}
-export AWS_ENDPOINT_URL=http://{data}
+export AWS_ENDPOINT_URL={data}
 export AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1
 unset AWS_SESSION_TOKEN
 

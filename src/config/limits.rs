@@ -18,6 +18,11 @@ pub struct LimitsConfig {
     pub connections_max: Count<1, 1_000_000>,
     /// How many requests may be worked on; more are answered 503.
     pub requests_in_flight_max: Count<1, 1_000_000>,
+    /// How many requests one HTTP/2 connection may have open.
+    pub http2_streams_max: Count<1, 10_000>,
+    /// How much of a body an HTTP/2 client may send before it is taken. Times
+    /// `requests_in_flight_max` this is the most memory that such bodies can take.
+    pub http2_window_bytes: Count<65_535, 16_777_216>,
     /// The longest wait for a complete request head, idle time on a kept connection included.
     pub header_timeout_seconds: Seconds<1, 3600>,
     /// The longest pause of a client, in sending a request body or in taking an answer.
@@ -38,6 +43,8 @@ impl Default for LimitsConfig {
             header_bytes_max: Count::new(64 * 1024),
             connections_max: Count::new(1024),
             requests_in_flight_max: Count::new(1024),
+            http2_streams_max: Count::new(100),
+            http2_window_bytes: Count::new(1024 * 1024),
             header_timeout_seconds: Seconds::new(30),
             body_idle_timeout_seconds: Seconds::new(60),
             request_timeout_seconds: Seconds::new(3600),

@@ -33,6 +33,7 @@ mod load;
 mod names;
 mod problem;
 mod schema;
+mod tls;
 mod validate;
 mod values;
 
@@ -58,6 +59,7 @@ pub use self::names::{
 };
 pub use self::problem::{ConfigError, Origin, Problem};
 pub use self::schema::{Kind, Setting, settings};
+pub use self::tls::TlsConfig;
 pub use self::values::{Count, Milliseconds, Seconds};
 use crate::listener;
 pub use crate::telemetry::LogFormat;
@@ -80,6 +82,8 @@ pub struct Config {
     pub host_suffixes: Vec<HostSuffix>,
     /// How long requests in flight may take to finish after SIGTERM, before they are cut.
     pub drain_seconds_max: Seconds<0, 3600>,
+    /// TLS with clients.
+    pub tls: TlsConfig,
     /// The store.
     pub backend: BackendConfig,
     /// Clients' signatures.
@@ -107,6 +111,7 @@ impl Default for Config {
             log_level: LogFilter::default(),
             host_suffixes: Vec::new(),
             drain_seconds_max: Seconds::new(30),
+            tls: TlsConfig::default(),
             backend: BackendConfig::default(),
             auth: AuthConfig::default(),
             ledger: LedgerConfig::default(),
@@ -136,6 +141,9 @@ impl Config {
             requests_in_flight_max: limits.requests_in_flight_max.as_usize(),
             header_timeout: limits.header_timeout_seconds.duration(),
             body_idle_timeout: limits.body_idle_timeout_seconds.duration(),
+            request_timeout: limits.request_timeout_seconds.duration(),
+            http2_streams_max: limits.http2_streams_max.as_u32(),
+            http2_window_bytes: limits.http2_window_bytes.as_u32(),
             refusal_drain_bytes_max: limits.refusal_drain_bytes_max.get(),
             refusal_drain_max: limits.refusal_drain_seconds_max.duration(),
             drain_max: self.drain_seconds_max.duration(),

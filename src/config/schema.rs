@@ -13,7 +13,7 @@ use toml::Value;
 
 use super::{
     AuthConfig, BackendConfig, BucketRule, Config, FenceConfig, LedgerConfig, LimitsConfig,
-    ScopeRule,
+    ScopeRule, TlsConfig,
 };
 
 /// What the variables' names begin with.
@@ -22,8 +22,9 @@ pub(super) const VARIABLE_PREFIX: &str = "FENCEPOST_";
 type Fields = &'static [&'static str];
 
 /// The tables of the file, and what each may hold.
-pub(super) static SECTIONS: LazyLock<[(&str, Fields); 5]> = LazyLock::new(|| {
+pub(super) static SECTIONS: LazyLock<[(&str, Fields); 6]> = LazyLock::new(|| {
     [
+        ("tls", fields_of::<TlsConfig>()),
         ("backend", fields_of::<BackendConfig>()),
         ("auth", fields_of::<AuthConfig>()),
         ("ledger", fields_of::<LedgerConfig>()),

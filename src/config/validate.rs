@@ -20,6 +20,7 @@ pub(super) fn broken_rules(config: &Config) -> Vec<Broken> {
         }
     };
     listeners(config, &mut rule);
+    tls(config, &mut rule);
     backend(config, &mut rule);
     buckets_and_scopes(config, &mut rule);
     broken
@@ -41,6 +42,20 @@ fn listeners(config: &Config, rule: Rule<'_>) {
         && data.port() != 0
         && (data.ip() == admin.ip() || data.ip().is_unspecified() || admin.ip().is_unspecified());
     rule("admin_listen", !overlap, &|| format!("{admin} is taken by listen = \"{data}\""));
+}
+
+fn tls(config: &Config, rule: Rule<'_>) {
+    let tls = &config.tls;
+    rule("tls.certificate_file", tls.certificate_file.is_some() || tls.key_file.is_none(), &|| {
+        "is not set, and tls.key_file is; TLS needs both".to_owned()
+    });
+    rule("tls.key_file", tls.key_file.is_some() || tls.certificate_file.is_none(), &|| {
+        "is not set, and tls.certificate_file is; TLS needs both".to_owned()
+    });
+    let has_tls = tls.certificate_file.is_some() || tls.key_file.is_some();
+    rule("tls.client_ca_file", tls.client_ca_file.is_none() || has_tls, &|| {
+        "has no effect without tls.certificate_file and tls.key_file".to_owned()
+    });
 }
 
 fn backend(config: &Config, rule: Rule<'_>) {

@@ -39,6 +39,12 @@ impl<const MIN: u64, const MAX: u64> Count<MIN, MAX> {
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
+
+    /// The number, for ranges that lie within 32 bits; saturates where they do not.
+    #[must_use]
+    pub fn as_u32(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(u32::MAX)
+    }
 }
 
 impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Count<MIN, MAX> {

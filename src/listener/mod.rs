@@ -1,9 +1,9 @@
-//! Accepts connections, speaks HTTP/1.1 with them, and ends them well.
+//! Accepts connections, speaks HTTP/1.1 and HTTP/2 with them, over TLS or not, and ends them well.
 //!
 //! ```text
-//!   accept ──► connection ──► target ──► Handler (its own task) ──► answer ──► linger, close
-//!   (permit)   (hyper, time-  (host,     (RequestBody: idle                    (an early answer
-//!               outs, stalls)  form)      time-out, counted)                    is not reset)
+//!   accept ──► connection ──► http1, http2 ──► exchange ──► Handler ──► answer ──► linger, close
+//!   (permit)   (TLS, which    (hyper, time-    (host,       (a task of its own;    (an early answer
+//!               version)       outs, stalls)    target)      RequestBody counts)    is not reset)
 //! ```
 //!
 //! What a handler can rely on:
@@ -13,27 +13,41 @@
 //! - **It may answer early.** When it drops the body unread, the answer says `Connection: close`,
 //!   the write side is closed after it, and what the client still sends is read and thrown away
 //!   within [`Limits::refusal_drain_bytes_max`] and `…_seconds_max` (`drain.rs`). A client that is
-//!   in the middle of an upload gets the answer, not a reset.
+//!   in the middle of an upload gets the answer, not a reset. On HTTP/2 the
+//!   connection goes on, and what comes on the stream is thrown away within the same limits;
+//!   beyond them the stream is reset, with `NO_ERROR` (RFC 9113, 8.1).
 //! - **It runs to its end.** It is a task of its own and goes on when its client disconnects: a
 //!   fenced write that has been sent has to be settled whoever is still listening. Only the end of
 //!   a drain cuts it.
-//! - **Its request is well-formed**: one `Host`, a target in origin form or in absolute form for
-//!   that host (`target.rs` tells which bytes a target can have). The path and query are the bytes
-//!   the client sent.
+//! - **Its request is well-formed**: one `Host` (on HTTP/2 that is `:authority`), a target in
+//!   origin form or in absolute form for that host (`target.rs` tells which bytes a target can
+//!   have). The path and query are the bytes the client sent.
 //! - **A panic ends one request**, with [`Refusal::Failed`], not the process.
+//! - **Its client is not for ever**: each wait for it has a limit in [`Limits`], whichever version
+//!   of HTTP it speaks.
 //!
 //! Every request carries a [`RequestId`] and its [`ClientAddress`] as extensions.
 //!
-//! It does not do TLS, does not enforce `request_timeout` (only the handler knows what it may
-//! abandon) and does not know S3: the answers to what it refuses are the handler's, too.
+//! On HTTP/2 there is no `100 Continue`: hyper cannot send one there. The few clients that wait
+//! for it go on after a time-out of their own.
+//!
+//! It reads no certificate files (see [`Tls`]), limits no handler's own time, and does not know
+//! S3: the answers to what it refuses are the handler's, too.
 
 mod body;
 mod connection;
 mod drain;
+mod exchange;
 mod handler;
+mod http1;
+mod http2;
+mod lent;
+mod pace;
+mod rewind;
 mod signals;
 mod stall;
 mod target;
+mod tls;
 
 use std::convert::Infallible;
 use std::io;
@@ -47,6 +61,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 pub use self::body::{BodyError, RequestBody};
 pub use self::handler::{ClientAddress, Handler, Refusal, RequestId};
 pub use self::signals::termination;
+pub use self::tls::Tls;
 use crate::telemetry::Traffic;
 
 /// A pause after a failed accept, which is nearly always "too many open files": going on at once
@@ -66,6 +81,12 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Of a client that sends a body or takes an answer.
     pub body_idle_timeout: Duration,
+    /// For a whole body, from when the handler first asks for it.
+    pub request_timeout: Duration,
+    /// Requests at a time on one HTTP/2 connection.
+    pub http2_streams_max: u32,
+    /// What a client may send of one body on HTTP/2 before the handler takes it.
+    pub http2_window_bytes: u32,
     /// What is read and thrown away after an early answer.
     pub refusal_drain_bytes_max: u64,
     /// How long that may take.
@@ -98,6 +119,7 @@ pub struct Listener {
     address: SocketAddr,
     limits: Limits,
     traffic: Traffic,
+    tls: Option<Tls>,
 }
 
 /// What the connections of one listener have in common.
@@ -120,7 +142,13 @@ impl Listener {
     pub async fn bind(address: SocketAddr, limits: Limits, traffic: Traffic) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, limits, traffic })
+        Ok(Self { listener, address, limits, traffic, tls: None })
+    }
+
+    /// Speaks TLS with every client.
+    #[must_use]
+    pub fn with_tls(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// The address that was bound.
@@ -171,9 +199,9 @@ impl Listener {
                 }
             };
             set_no_delay(&stream);
-            let shared = Arc::clone(shared);
+            let (tls, shared) = (self.tls.clone(), Arc::clone(shared));
             tokio::spawn(async move {
-                connection::serve(stream, client, shared).await;
+                connection::serve(stream, client, tls, shared).await;
                 drop(place);
             });
         }

@@ -23,10 +23,6 @@ impl<S> StallGuard<S> {
         Self { stream, stall_timeout, stalled: None }
     }
 
-    pub(super) fn into_inner(self) -> S {
-        self.stream
-    }
-
     /// Passes on what a write came to; one that is pending for too long becomes an error.
     fn watch<T>(
         &mut self,

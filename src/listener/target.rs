@@ -17,10 +17,36 @@
 //! | `*`, `host:port` (CONNECT) | 400 by [`check`] |
 //! | more than 65 534 bytes | 414 by hyper |
 //!
+//! On HTTP/2 the target is `:path` and the host is `:authority`. The same bytes are kept and cut
+//! off; what is 400 by hyper is a stream that h2 resets with `PROTOCOL_ERROR`, because such a
+//! request is malformed (RFC 9113, 8.1.1), and so is a request with `Connection` and its like.
+//!
 //! hyper drops `Content-Length` beside `Transfer-Encoding: chunked`, and the body is then read as
 //! chunked. Bodies are framed anew towards the store, so nothing can be smuggled behind one.
 
-use http::{Method, Version, header, request};
+use http::{HeaderValue, Method, Version, header, request};
+
+/// Writes down what HTTP/2 says in its own way as HTTP/1 says it, which is what signatures, the
+/// store and everything in between know: the authority as `Host`, cookies in one header
+/// (RFC 9113, 8.2.3).
+pub(super) fn as_in_http1(request: &mut request::Parts) {
+    if request.version != Version::HTTP_2 {
+        return;
+    }
+    if !request.headers.contains_key(header::HOST)
+        && let Some(authority) = request.uri.authority()
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        request.headers.insert(header::HOST, host);
+    }
+    let cookies: Vec<_> = request.headers.get_all(header::COOKIE).iter().collect();
+    if cookies.len() > 1 {
+        let joined =
+            cookies.iter().map(|cookie| cookie.as_bytes()).collect::<Vec<_>>().join(&b"; "[..]);
+        let joined = HeaderValue::from_bytes(&joined).expect("values that are allowed are, joined");
+        request.headers.insert(header::COOKIE, joined);
+    }
+}
 
 /// Refuses what HTTP does not allow or what could mean two things.
 pub(super) fn check(request: &request::Parts) -> Result<(), &'static str> {
@@ -42,6 +68,9 @@ pub(super) fn check(request: &request::Parts) -> Result<(), &'static str> {
         let host = host.map(http::HeaderValue::as_bytes).unwrap_or_default();
         if !authority.as_str().as_bytes().eq_ignore_ascii_case(host) {
             return Err("the request target names another host than the Host header");
+        }
+        if authority.as_str().contains('@') {
+            return Err("the request target names a user");
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! The proxy as a whole: assembled, probed, served, drained.
 
+pub mod certificates;
+mod pem;
 mod settings;
 pub mod store;
 
@@ -13,6 +15,7 @@ use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsP
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use tokio::task::JoinHandle;
 
+use self::certificates::{CertificateError, Certificates};
 use self::store::StoreError;
 use crate::admin::{self, Admin, Probe, Readiness};
 use crate::auth::{AccessKeyId, CredentialsError, KeyRing, SecretKey};
@@ -48,6 +51,9 @@ pub enum StartError {
         /// Why.
         reason: std::io::Error,
     },
+    /// TLS with clients.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// There are no credentials for the store.
     #[error(
         "there are no credentials for the store: {0}; they come from the environment \
@@ -86,6 +92,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Server {
     data: Listener,
+    certificates: Option<Certificates>,
     admin_address: SocketAddr,
     admin: JoinHandle<()>,
     proxy: Proxy,
@@ -115,7 +122,12 @@ impl Server {
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::new());
         let readiness = Readiness::new(config.ledger.bucket.as_str());
+        let certificates = Certificates::load(&config.tls).await?;
         let data = bind(config.listen, config.listener_limits(), metrics.traffic()).await?;
+        let data = match &certificates {
+            Some(certificates) => data.with_tls(certificates.tls()),
+            None => data,
+        };
         let admin_listener =
             bind(config.admin_listen, admin::LIMITS, crate::telemetry::Traffic::unregistered())
                 .await?;
@@ -126,7 +138,7 @@ impl Server {
         });
         let assembled = assemble(config, store, rules, metrics, readiness.clone()).await;
         match assembled {
-            Ok(proxy) => Ok(Self { data, admin_address, admin, proxy, readiness }),
+            Ok(proxy) => Ok(Self { data, certificates, admin_address, admin, proxy, readiness }),
             Err(error) => {
                 admin.abort();
                 Err(error)
@@ -152,6 +164,7 @@ impl Server {
         let readiness = self.readiness;
         let proxy = self.proxy.clone();
         let watch = tokio::spawn(async move { proxy.watch_ledger().await });
+        let renewal = self.certificates.map(|certificates| tokio::spawn(certificates.watch()));
         let drained = self
             .data
             .serve(self.proxy.clone(), async {
@@ -160,6 +173,9 @@ impl Server {
             })
             .await;
         watch.abort();
+        if let Some(renewal) = renewal {
+            renewal.abort();
+        }
         self.proxy.settle_all().await;
         self.admin.abort();
         drained

@@ -16,9 +16,8 @@ use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
+use super::pem;
 use crate::config::{self, BackendConfig, BackendUrl};
 use crate::upstream::{Addressing, Upstream, UpstreamConfig};
 
@@ -57,14 +56,7 @@ impl Authorities {
         let Some(path) = path else { return Ok(Self::default()) };
         let wrong = |reason: String| StoreError::CaFile { path: path.to_owned(), reason };
         let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let mut count = 0;
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            certificate.map_err(|error| wrong(error.to_string()))?;
-            count += 1;
-        }
-        if count == 0 {
-            return Err(wrong("there is no certificate in it".into()));
-        }
+        pem::certificates(&pem).map_err(wrong)?;
         Ok(Self { pem: Some(pem) })
     }
 
@@ -72,12 +64,10 @@ impl Authorities {
         let mut roots = RootCertStore::empty();
         // A certificate of the system's that cannot be read is one that nothing relies on.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        for certificate in CertificateDer::pem_slice_iter(self.pem.as_deref().unwrap_or_default()) {
-            certificate.map_err(|error| StoreError::Tls(error.to_string())).and_then(
-                |certificate| {
-                    roots.add(certificate).map_err(|error| StoreError::Tls(error.to_string()))
-                },
-            )?;
+        if let Some(pem) = &self.pem {
+            for authority in pem::certificates(pem).map_err(StoreError::Tls)? {
+                roots.add(authority).map_err(|error| StoreError::Tls(error.to_string()))?;
+            }
         }
         Ok(roots)
     }

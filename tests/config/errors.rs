@@ -151,6 +151,18 @@ fn settings_that_do_not_go_together_are_named() {
             "[backend]\nurl = \"http://127.0.0.1:9000\"\n",
             "test.toml:2: backend.url: http://127.0.0.1:9000 is this proxy's own address",
         ),
+        (
+            "[tls]\ncertificate_file = \"cert.pem\"\n",
+            "configuration: tls.key_file: is not set, and tls.certificate_file is",
+        ),
+        (
+            "[tls]\nkey_file = \"key.pem\"\n",
+            "configuration: tls.certificate_file: is not set, and tls.key_file is",
+        ),
+        (
+            "[tls]\nclient_ca_file = \"ca.pem\"\n",
+            "test.toml:2: tls.client_ca_file: has no effect without tls.certificate_file",
+        ),
         ("[[bucket]]\nname = \"fencepost-ledger\"\n", "test.toml:1: bucket: fencepost-ledger is"),
         ("[[scope]]\nbucket = \"fencepost-ledger\"\n", "test.toml:1: scope: fencepost-ledger is"),
         (

@@ -28,7 +28,7 @@ async fn a_head_that_is_too_large_is_431_and_not_a_reset() {
 #[tokio::test]
 async fn a_head_that_does_not_come_ends_the_connection() {
     let server = server(Limits { header_timeout: Duration::from_millis(200), ..LIMITS }).await;
-    for beginning in ["GET / HTTP/1.1\r\nHost:", ""] {
+    for beginning in ["GET / HTTP/1.1\r\nHost:", "P", "PRI * HTTP/2.0\r\n", ""] {
         let took = client(move || {
             let mut stream = connect(server.address);
             stream.write_all(beginning.as_bytes()).unwrap();
@@ -47,6 +47,25 @@ async fn a_body_that_stops_coming_is_an_error_for_the_handler() {
     let answer = ask(server.address, put("/read", 10) + "hello").await;
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.ends_with("idle"), "{answer}");
     assert!(answer.contains("connection: close"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_takes_too_long_in_all_is_an_error_for_the_handler() {
+    let server = server(Limits { request_timeout: Duration::from_millis(300), ..LIMITS }).await;
+    let answer = client(move || {
+        let mut stream = connect(server.address);
+        stream.write_all(put("/read", UPLOAD_BYTES).as_bytes()).unwrap();
+        // Never a pause, and never the end.
+        let mut sender = stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            while sender.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        read_answer(&mut stream)
+    })
+    .await;
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.ends_with("late"), "{answer}");
 }
 
 #[tokio::test]

@@ -1,12 +1,21 @@
 //! The listener over raw sockets: what clients see when requests are refused early, broken, slow
-//! or in flight at the end. This file is the server and the client; the tests are in its modules.
+//! or in flight at the end, on HTTP/1.1, HTTP/2 and over TLS. This file is the server and the
+//! HTTP/1.1 client; the tests are in its modules.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may end at the first surprise")]
 
+#[path = "../support/authority.rs"]
+mod authority;
+mod certificates;
 mod ending;
+mod http2;
+mod http2_ending;
+mod http2_limits;
 mod limits;
 mod refusal;
+mod streams;
 mod target;
+mod tls;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,6 +26,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fencepost::listener::{
     BodyError, ClientAddress, Drained, Handler, Limits, Listener, Refusal, RequestBody, RequestId,
+    Tls,
 };
 use fencepost::telemetry::{Metrics, Traffic};
 use http::{Request, Response, StatusCode, request};
@@ -30,6 +40,9 @@ const LIMITS: Limits = Limits {
     requests_in_flight_max: 16,
     header_timeout: Duration::from_secs(5),
     body_idle_timeout: Duration::from_secs(5),
+    request_timeout: Duration::from_secs(30),
+    http2_streams_max: 16,
+    http2_window_bytes: 128 * 1024,
     refusal_drain_bytes_max: 64 * 1024 * 1024,
     refusal_drain_max: Duration::from_secs(5),
     drain_max: Duration::from_secs(5),
@@ -39,6 +52,15 @@ const LIMITS: Limits = Limits {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const UPLOAD_BYTES: usize = 30 * 1024 * 1024;
+
+/// Headers that an answer cannot have on HTTP/2, and one that `Connection` names.
+const HOP_BY_HOP: [(&str, &str); 5] = [
+    ("connection", "x-private"),
+    ("keep-alive", "timeout=5"),
+    ("proxy-connection", "keep-alive"),
+    ("upgrade", "h2c"),
+    ("x-private", "1"),
+];
 
 /// Does what the path says.
 #[derive(Clone, Default)]
@@ -60,12 +82,21 @@ impl Handler for ByPath {
             "/read" => match body.collect().await {
                 Ok(body) => answer(StatusCode::OK, format!("{} bytes", body.to_bytes().len())),
                 Err(BodyError::Idle(_)) => answer(StatusCode::REQUEST_TIMEOUT, "idle"),
+                Err(BodyError::Late(_)) => answer(StatusCode::REQUEST_TIMEOUT, "late"),
                 Err(BodyError::Broken(_)) => answer(StatusCode::BAD_REQUEST, "broken"),
             },
             "/id" => {
                 let id = head.extensions.get::<RequestId>().unwrap();
                 let client = head.extensions.get::<ClientAddress>().unwrap();
                 answer(StatusCode::OK, format!("{id} {}", client.0))
+            }
+            "/headers" => answer(StatusCode::OK, format!("{:?}", head.headers)),
+            "/hop-by-hop" => {
+                let mut answer = answer(StatusCode::OK, "from somewhere else");
+                for (name, value) in HOP_BY_HOP {
+                    answer.headers_mut().append(name, value.parse().unwrap());
+                }
+                answer
             }
             "/wait" => {
                 self.begun.fetch_add(1, Ordering::SeqCst);
@@ -104,9 +135,17 @@ struct Server {
 }
 
 async fn server(limits: Limits) -> Server {
+    serve(limits, None).await
+}
+
+async fn serve(limits: Limits, tls: Option<Tls>) -> Server {
     let traffic = Metrics::new().traffic();
     let free = (std::net::Ipv4Addr::LOCALHOST, 0).into();
     let listener = Listener::bind(free, limits, traffic.clone()).await.unwrap();
+    let listener = match tls {
+        Some(tls) => listener.with_tls(tls),
+        None => listener,
+    };
     let address = listener.local_addr();
     let handler = ByPath::default();
     let (stop, stopped) = oneshot::channel::<()>();

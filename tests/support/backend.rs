@@ -5,13 +5,14 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Region, StalledStreamProtectionConfig};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use fencepost::clock;
 use fencepost::config::{Config, ConfigFile, Purpose, Sources};
 use fencepost::devstore::{Change, DevStore, DevStoreBuilder, Faults, Profile, RunningStore};
 use fencepost::fence::{Intent, Rules, Snapshot};
 use fencepost::ledger::{Ledger as _, ObjectLedger, ObjectLedgerConfig, Scope};
 use fencepost::s3::{Bucket, EtagQuotes, ObjectKey};
-use fencepost::server::{Server, StartError, Store};
+use fencepost::server::{Server, StartError, Store, store};
 
 use super::real_stores::{self, RealStore};
 use super::{Proxy, S3};
@@ -132,6 +133,17 @@ impl Backend {
 
     /// The same with a fencing token as its session token.
     pub(crate) fn sdk_with_token(&self, endpoint: Option<String>, token: Option<u64>) -> Client {
+        let http = aws_smithy_http_client::Builder::new().build_http();
+        self.sdk_over(http, endpoint.unwrap_or_else(|| self.endpoint.clone()), token)
+    }
+
+    /// The same over another HTTP client.
+    pub(crate) fn sdk_over(
+        &self,
+        http: SharedHttpClient,
+        endpoint: String,
+        token: Option<u64>,
+    ) -> Client {
         let token = token.map(|token| format!("fence:{token}"));
         let credentials =
             Credentials::new(&self.access_key_id, &self.secret_access_key, token, None, "test");
@@ -139,10 +151,10 @@ impl Backend {
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("us-east-1"))
             .credentials_provider(credentials)
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .http_client(http)
             .retry_config(RetryConfig::disabled())
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .endpoint_url(endpoint.unwrap_or_else(|| self.endpoint.clone()))
+            .endpoint_url(endpoint)
             .force_path_style(true);
         Client::from_conf(config.build())
     }
@@ -220,7 +232,10 @@ impl Backend {
         let store = Store {
             url: self.endpoint.parse().unwrap(),
             credentials: SharedCredentialsProvider::new(credentials),
-            http: aws_smithy_http_client::Builder::new().build_http(),
+            http: match config.backend.ca_file.as_deref() {
+                Some(ca_file) => store::sdk_http_client(Some(ca_file))?,
+                None => aws_smithy_http_client::Builder::new().build_http(),
+            },
         };
         let server = Server::start_with(&config, store, rules).await?;
         Ok(Proxy::run(server, self))

@@ -9,6 +9,7 @@
 #![allow(dead_code, unused_imports, reason = "every test crate uses its own part of this")]
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
+mod authority;
 mod backend;
 mod detour;
 mod proxy;
@@ -16,6 +17,7 @@ mod real_stores;
 mod s3;
 mod streaming;
 
+pub(crate) use authority::Authority;
 pub(crate) use backend::{Backend, DATA, LEDGER};
 pub(crate) use detour::Detour;
 pub(crate) use proxy::Proxy;

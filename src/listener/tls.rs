@@ -1,0 +1,59 @@
+//! TLS on a listener's connections.
+//!
+//! What is sent as certificate, and what is asked of clients, is one `rustls::ServerConfig`, and
+//! can be replaced while connections are served: those that are open keep theirs. Where it comes
+//! from is `server/certificates.rs`'s concern.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// The versions of HTTP that clients are offered by ALPN, the better one first.
+const VERSIONS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The server's side of TLS. Clones share what it is.
+#[derive(Clone)]
+pub struct Tls {
+    current: Arc<watch::Sender<Arc<ServerConfig>>>,
+    handshake_timeout: Duration,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("handshake_timeout", &self.handshake_timeout).finish()
+    }
+}
+
+impl Tls {
+    /// Handshakes by `config`, each in this time at most.
+    #[must_use]
+    pub fn new(config: ServerConfig, handshake_timeout: Duration) -> Self {
+        Self { current: Arc::new(watch::Sender::new(offering_http(config))), handshake_timeout }
+    }
+
+    /// Handshakes by another `config` from now on.
+    pub fn replace(&self, config: ServerConfig) {
+        self.current.send_replace(offering_http(config));
+    }
+
+    pub(super) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = Arc::clone(&self.current.borrow());
+        let handshake = TlsAcceptor::from(config).accept(stream);
+        tokio::time::timeout(self.handshake_timeout, handshake).await?
+    }
+}
+
+fn offering_http(mut config: ServerConfig) -> Arc<ServerConfig> {
+    config.alpn_protocols = VERSIONS.iter().map(|version| version.to_vec()).collect();
+    Arc::new(config)
+}
