@@ -1,10 +1,13 @@
 //! Request bodies: held in memory when they are small, streamed when they are not.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::HeaderName;
+use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use sha2::{Digest as _, Sha256};
 
@@ -12,7 +15,7 @@ use super::{Understood, respond};
 use crate::auth::{BodyChecks, BodyError, ChecksumHeaders, Payload, PayloadHash, VerifiedBody};
 use crate::listener::RequestBody;
 use crate::s3::{Operation, S3Error};
-use crate::upstream::{OutBody, PutBody, full};
+use crate::upstream::{BoxError, OutBody, PutBody, full};
 
 /// A body, ready for the store.
 pub(super) enum Prepared {
@@ -120,5 +123,21 @@ impl Prepared {
                 (body.map_err(Into::into).boxed_unsync(), length, payload)
             }
         }
+    }
+}
+
+/// The body of a 304, whose `Content-Length` is that of the object: hyper drops the header when it
+/// is told at once that there is no body, and sends none with this status anyway.
+pub(super) struct Unsent;
+
+impl Body for Unsent {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(None)
     }
 }

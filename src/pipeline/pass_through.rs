@@ -2,7 +2,7 @@
 //!
 //! Status, headers and body go through as the store sent them; nothing is added but a request id.
 
-use http::{Method, Response, header};
+use http::{Method, Response, StatusCode, Version, header};
 use http_body_util::BodyExt as _;
 
 use super::{Proxy, ResponseBody, Understood, body, respond};
@@ -84,5 +84,14 @@ fn as_the_store_sent_it(response: Response<IdleLimit>) -> Response<ResponseBody>
     let (mut parts, body) = response.into_parts();
     remove_hop_by_hop(&mut parts.headers);
     parts.extensions.clear();
-    Response::from_parts(parts, body.boxed_unsync())
+    // That of the connection to the client. An old store's would also make hyper end a body of
+    // unknown length by closing, which does not show that it was cut.
+    parts.version = Version::HTTP_11;
+    let states_length = parts.headers.contains_key(header::CONTENT_LENGTH);
+    let body = if parts.status == StatusCode::NOT_MODIFIED && states_length {
+        body::Unsent.boxed_unsync()
+    } else {
+        body.boxed_unsync()
+    };
+    Response::from_parts(parts, body)
 }

@@ -13,6 +13,7 @@ mod backend;
 mod detour;
 mod proxy;
 mod s3;
+mod scripted;
 mod seaweedfs;
 mod streaming;
 
@@ -20,6 +21,7 @@ pub(crate) use backend::{Backend, DATA, LEDGER};
 pub(crate) use detour::Detour;
 pub(crate) use proxy::Proxy;
 pub(crate) use s3::{Answer, Payload, S3};
+pub(crate) use scripted::{Caller, Received, Scripted, Wire, header};
 pub(crate) use seaweedfs::hammer_seconds;
 pub(crate) use streaming::{Feed, feed, signed_chunks, unsigned_chunks_with_crc32};
 
