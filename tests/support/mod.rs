@@ -12,6 +12,7 @@
 mod backend;
 mod detour;
 mod proxy;
+mod random;
 mod s3;
 mod scripted;
 mod seaweedfs;
@@ -20,6 +21,7 @@ mod streaming;
 pub(crate) use backend::{Backend, DATA, LEDGER};
 pub(crate) use detour::Detour;
 pub(crate) use proxy::Proxy;
+pub(crate) use random::Generator;
 pub(crate) use s3::{Answer, Payload, S3};
 pub(crate) use scripted::{Caller, Received, Scripted, Wire, header};
 pub(crate) use seaweedfs::hammer_seconds;
