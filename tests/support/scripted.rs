@@ -248,14 +248,24 @@ impl Caller {
     pub(crate) async fn answer(&mut self) -> (String, Vec<u8>) {
         let head = self.until("\r\n\r\n").await;
         let length = header(&head, "content-length").map_or(0, |text| text.parse().unwrap());
-        soon("the body of an answer", async {
-            while self.unread.len() < length {
+        let body = self.take(length).await;
+        (head, body)
+    }
+
+    /// The next bytes, so many of them.
+    pub(crate) async fn take(&mut self, count: usize) -> Vec<u8> {
+        soon("bytes from the proxy", async {
+            while self.unread.len() < count {
                 let read = self.stream.read_buf(&mut self.unread).await.unwrap();
-                assert!(read > 0, "the connection ended in the body of {head}");
+                assert!(
+                    read > 0,
+                    "the connection ended {} bytes too early",
+                    count - self.unread.len()
+                );
             }
         })
         .await;
-        (head, self.unread.drain(..length).collect())
+        self.unread.drain(..count).collect()
     }
 
     /// Whatever comes up to the end of the connection, be it in order or not.
