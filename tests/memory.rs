@@ -6,7 +6,7 @@
 //! held to the same limit.
 
 #![cfg(all(target_os = "linux", feature = "embedded-store"))]
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod support;
 

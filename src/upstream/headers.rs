@@ -47,7 +47,7 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
 /// What a client's headers become for the store, but for the signature and the length.
 #[must_use]
 pub fn for_store(mut headers: HeaderMap) -> HeaderMap {
-    let takes_trailers = headers.get_all(header::TE).iter().any(|value| names_trailers(value));
+    let takes_trailers = headers.get_all(header::TE).iter().any(names_trailers);
     remove_hop_by_hop(&mut headers);
     remove_chunked_framing(&mut headers);
     for name in [header::HOST, header::CONTENT_LENGTH, header::EXPECT, header::TRAILER] {

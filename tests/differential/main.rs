@@ -10,7 +10,7 @@
 //! another number of requests.
 
 #![cfg(feature = "embedded-store")]
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -92,7 +92,7 @@ impl Answer {
 }
 
 impl S3 {
-    pub(super) fn new(address: SocketAddr, id: &str, secret: &str, bucket: &str) -> Self {
+    pub(crate) fn new(address: SocketAddr, id: &str, secret: &str, bucket: &str) -> Self {
         Self {
             address,
             access_key_id: id.into(),
@@ -254,6 +254,12 @@ impl S3 {
             "s3",
         );
         Seed { client, key: key.as_ref().to_vec(), signature, date, scope }
+    }
+
+    /// The signed head of a PUT whose `x-amz-content-sha256` says `declared`.
+    pub(crate) fn head_of(&self, target: &str, declared: &str) -> http::request::Parts {
+        let payload = Payload::Claimed(Bytes::new(), declared.to_owned());
+        self.signed(Method::PUT, target, payload).into_parts().0
     }
 
     fn signed(&self, method: Method, target: &str, payload: Payload) -> Request<OutBody> {

@@ -5,7 +5,7 @@
 //! idle connection in the moment in which the next request is written.
 
 #![cfg(feature = "embedded-store")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[path = "../support/mod.rs"]
 mod support;
