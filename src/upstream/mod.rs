@@ -14,6 +14,7 @@
 mod answer;
 mod body;
 mod credentials;
+mod framed;
 mod headers;
 mod idle;
 mod multipart;
@@ -40,6 +41,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use answer::Answer;
 pub use body::{BoxError, OutBody, forms_of, full};
+pub use framed::{Framed, announce};
 pub use headers::{FENCE_TOKEN, STAMP_OPERATION, STAMP_TOKEN, for_store, remove_hop_by_hop, stamp};
 pub use idle::IdleLimit;
 pub use multipart::query_value;
@@ -83,6 +85,8 @@ pub struct UpstreamConfig {
     pub pool_idle: Duration,
     /// How many idle connections are kept.
     pub pool_idle_connections_max: usize,
+    /// Whether the store takes checksums in trailers.
+    pub takes_trailers: bool,
     /// For how long the signature of a request without a body is good, in seconds (F9).
     pub bodiless_signature_seconds: u32,
     /// For how long the signature of a request with a body is good, in seconds (F9).
@@ -185,6 +189,12 @@ impl Upstream {
             .pool_max_idle_per_host(config.pool_idle_connections_max)
             .build(connector);
         Self { http, credentials: CachedCredentials::new(credentials), config }
+    }
+
+    /// Whether the store takes checksums in trailers.
+    #[must_use]
+    pub fn takes_trailers(&self) -> bool {
+        self.config.takes_trailers
     }
 
     /// Sends a request that changes nothing. `headers` are those of [`for_store`].
