@@ -11,6 +11,7 @@
 mod support;
 
 mod chunked;
+mod documents;
 mod heads;
 mod inputs;
 mod ledger;
