@@ -384,7 +384,8 @@ async fn a_store_that_breaks_off_is_a_break_for_the_client() {
     }
     let whole = proxy.plain().get("k").await;
     assert!(!whole.cut && whole.body == body);
-    // Cut off before it has answered at all.
-    backend.faults().add(Rule::new(Effect::CutBefore).method(Method::GET).bucket(DATA));
+    // Cut off before it has answered at all, and again when it is asked once more.
+    let twice = Rule::new(Effect::CutBefore).method(Method::GET).bucket(DATA).times(2);
+    backend.faults().add(twice);
     assert_eq!(proxy.plain().get("k").await.short(), "502 InternalError");
 }

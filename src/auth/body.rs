@@ -100,6 +100,12 @@ where
         self.decoded_length
     }
 
+    /// The checksum that is to come in the trailer; `None` when there is none, and after the end.
+    #[must_use]
+    pub fn trailer(&self) -> Option<ChecksumAlgorithm> {
+        self.tally.as_ref()?.trailer.as_ref().map(|(algorithm, _)| *algorithm)
+    }
+
     /// A handle that tells how the body ended, also after the body has been given away.
     #[must_use]
     pub fn outcome(&self) -> BodyOutcome {
@@ -123,7 +129,9 @@ where
         if self.decoded_length.is_some_and(|length| length > bytes_max as u64) {
             return Err(too_large);
         }
-        let mut data = BytesMut::new();
+        // At its final size from the start: to grow would take up to twice as much.
+        let length = self.decoded_length.and_then(|length| usize::try_from(length).ok());
+        let mut data = BytesMut::with_capacity(length.unwrap_or_default());
         while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await
         {
             let Ok(piece) = frame?.into_data() else { continue };

@@ -74,6 +74,12 @@ impl ChecksumAlgorithm {
         }
     }
 
+    /// The length of a value as text.
+    #[must_use]
+    pub fn text_len(self) -> usize {
+        self.len().div_ceil(3) * 4
+    }
+
     /// Decodes a value: base64 of the right length.
     pub(super) fn decode(self, value: &[u8]) -> Option<Vec<u8>> {
         BASE64.decode(value).ok().filter(|decoded| decoded.len() == self.len())
@@ -165,6 +171,14 @@ mod tests {
             }
             assert!(!algorithm.start().matches(&expected));
             assert_eq!(ChecksumAlgorithm::of_header(&algorithm.header()), Some(algorithm));
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_value_is_known_beforehand() {
+        for algorithm in ChecksumAlgorithm::ALL {
+            let value = ChecksumAlgorithm::encode(&vec![0; algorithm.len()]);
+            assert_eq!(value.len(), algorithm.text_len(), "{algorithm:?}");
         }
     }
 

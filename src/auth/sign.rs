@@ -165,8 +165,12 @@ impl Signer {
                 query.push_str(&signature);
             }
         }
-        parts.uri =
-            with_path_and_query(&parts.uri, &join(&path, &query)).map_err(|_| SignError::Uri)?;
+        let target = match parts.uri.query() {
+            // A bare `?` is one of the bytes that the client sent.
+            Some("") if query.is_empty() => format!("{path}?"),
+            Some(_) | None => join(&path, &query),
+        };
+        parts.uri = with_path_and_query(&parts.uri, &target).map_err(|_| SignError::Uri)?;
         Ok(())
     }
 

@@ -39,6 +39,8 @@ pub struct BackendConfig {
     pub conditional_copy: ConditionalCopy,
     /// What is done about keys that the store folds into one.
     pub key_aliasing: KeyAliasing,
+    /// What becomes of a checksum that comes in the trailer of a body that streams.
+    pub checksum_trailers: ChecksumTrailers,
     /// A PEM file of certificate authorities to trust besides the system's.
     #[serde(with = "optional")]
     pub ca_file: Option<PathBuf>,
@@ -60,6 +62,7 @@ impl Default for BackendConfig {
             conditional_complete: ConditionalComplete::Exclusive,
             conditional_copy: ConditionalCopy::Exclusive,
             key_aliasing: KeyAliasing::Refuse,
+            checksum_trailers: ChecksumTrailers::Forward,
             ca_file: None,
         }
     }
@@ -117,6 +120,17 @@ pub enum KeyAliasing {
     Refuse,
     /// All spellings of a key share its fence.
     CollapseSlashes,
+}
+
+/// What becomes of a checksum in a trailer, once the proxy has verified it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChecksumTrailers {
+    /// It goes on in a trailer: Amazon S3 keeps it, and wants it for the parts of an upload that
+    /// was created with a checksum algorithm.
+    Forward,
+    /// It stays here: Ceph RGW 16 does not know trailers.
+    Drop,
 }
 
 /// What fencing a CompleteMultipartUpload can rest on.

@@ -43,8 +43,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::auth::{AuthConfig, AuthMode, TokenSignature};
 pub use self::backend::{
-    Addressing, BackendConfig, ConditionalComplete, ConditionalCopy, ConditionalDelete, EtagQuotes,
-    KeyAliasing,
+    Addressing, BackendConfig, ChecksumTrailers, ConditionalComplete, ConditionalCopy,
+    ConditionalDelete, EtagQuotes, KeyAliasing,
 };
 pub use self::environment::Environment;
 pub use self::fence::{

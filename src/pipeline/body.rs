@@ -1,18 +1,23 @@
 //! Request bodies: held in memory when they are small, streamed when they are not.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::HeaderName;
+use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{Understood, respond};
-use crate::auth::{BodyChecks, BodyError, ChecksumHeaders, Payload, PayloadHash, VerifiedBody};
+use crate::auth::{
+    BodyChecks, BodyError, ChecksumAlgorithm, ChecksumHeaders, Payload, PayloadHash, VerifiedBody,
+};
 use crate::listener::RequestBody;
 use crate::s3::{Operation, S3Error};
-use crate::upstream::{OutBody, PutBody, full};
+use crate::upstream::{BoxError, Framed, OutBody, PutBody, announce, full};
 
 /// A body, ready for the store.
 pub(super) enum Prepared {
@@ -22,7 +27,8 @@ pub(super) enum Prepared {
     Streamed(Box<VerifiedBody<RequestBody>>, u64, PayloadHash),
 }
 
-const SDK_CHECKSUM_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
+pub(super) const SDK_CHECKSUM_ALGORITHM: HeaderName =
+    HeaderName::from_static("x-amz-sdk-checksum-algorithm");
 
 /// Reads what the head of a request promises of its body. Nothing of the body is touched.
 pub(super) fn wrap(
@@ -106,8 +112,13 @@ pub(super) async fn message(
 }
 
 impl Prepared {
-    /// As a body of a request that is sent once.
-    pub(super) fn into_out_body(self) -> (OutBody, u64, PayloadHash) {
+    /// As a body of a request that is sent once; `headers` are made to say what is true of it. The
+    /// checksum in the trailer of a body that streams goes on in a trailer if `forward` has it.
+    pub(super) fn into_out_body(
+        self,
+        forward: Option<ChecksumAlgorithm>,
+        headers: &mut HeaderMap,
+    ) -> (OutBody, u64, PayloadHash) {
         match self {
             Self::Buffered(body) if body.data.is_empty() => {
                 (full(Bytes::new()), 0, PayloadHash::Empty)
@@ -117,8 +128,31 @@ impl Prepared {
                 (full(body.data), length, PayloadHash::Sha256(body.sha256))
             }
             Self::Streamed(body, length, payload) => {
-                (body.map_err(Into::into).boxed_unsync(), length, payload)
+                let Some(trailer) = forward else {
+                    return (body.map_err(Into::into).boxed_unsync(), length, payload);
+                };
+                announce(headers, trailer, length);
+                let outcome = body.outcome();
+                let framed = Framed::new(body, outcome, trailer, length);
+                let length = framed.encoded_length();
+                (framed.boxed_unsync(), length, PayloadHash::StreamingUnsignedTrailer)
             }
         }
+    }
+}
+
+/// The body of a 304, whose `Content-Length` is that of the object: hyper drops the header when it
+/// is told at once that there is no body, and sends none with this status anyway.
+pub(super) struct Unsent;
+
+impl Body for Unsent {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(None)
     }
 }

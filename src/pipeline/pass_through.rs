@@ -2,15 +2,20 @@
 //!
 //! Status, headers and body go through as the store sent them; nothing is added but a request id.
 
-use http::{Method, Response, header};
+use http::{Method, Response, StatusCode, Version, header};
 use http_body_util::BodyExt as _;
 
+use super::body::Prepared;
 use super::{Proxy, ResponseBody, Understood, body, respond};
 use crate::clock;
 use crate::fence::UnfencedPermit;
 use crate::listener::RequestBody;
 use crate::s3::S3Error;
 use crate::upstream::{IdleLimit, SendError, for_store, remove_hop_by_hop, set_length};
+
+/// The largest body that is held in memory here, in bytes. It is sent once, so that it need not be
+/// kept, and many parts of uploads come at the same time.
+const HELD_BYTES_MAX: usize = 256 * 1024;
 
 impl Proxy {
     /// Passes a request that changes nothing.
@@ -39,13 +44,25 @@ impl Proxy {
         body: RequestBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let inner = &self.0;
-        let (buffer_max, time_max) =
-            (inner.settings.body_buffer_bytes_max, inner.settings.request_body_max);
+        let time_max = inner.settings.request_body_max;
         let body = body::wrap(&request, body)?;
-        let outcome = body.outcome();
+        let (outcome, trailer) = (body.outcome(), body.trailer());
+        let forward = trailer.filter(|_| inner.upstream.takes_trailers());
+        let streams = body.decoded_length().is_some() && forward == trailer;
+        let buffer_max = match inner.settings.body_buffer_bytes_max {
+            bytes_max if streams => bytes_max.min(HELD_BYTES_MAX),
+            // Its length, or the checksum that the store would not get otherwise, is known at its
+            // end only.
+            bytes_max => bytes_max,
+        };
         let mut headers = for_store(request.parts.headers.clone());
         let prepared = body::prepare(&request, body, &mut headers, buffer_max, time_max).await?;
-        let (body, length, payload) = prepared.into_out_body();
+        if let (Some(algorithm), Prepared::Streamed(..), Some(_)) =
+            (request.parts.headers.get(&body::SDK_CHECKSUM_ALGORITHM), &prepared, forward)
+        {
+            headers.insert(body::SDK_CHECKSUM_ALGORITHM, algorithm.clone());
+        }
+        let (body, length, payload) = prepared.into_out_body(forward, &mut headers);
         let method = request.parts.method.clone();
         let has_length = request.parts.headers.contains_key(header::CONTENT_LENGTH);
         if length > 0 || has_length || method == Method::PUT || method == Method::POST {
@@ -84,5 +101,14 @@ fn as_the_store_sent_it(response: Response<IdleLimit>) -> Response<ResponseBody>
     let (mut parts, body) = response.into_parts();
     remove_hop_by_hop(&mut parts.headers);
     parts.extensions.clear();
-    Response::from_parts(parts, body.boxed_unsync())
+    // That of the connection to the client. An old store's would also make hyper end a body of
+    // unknown length by closing, which does not show that it was cut.
+    parts.version = Version::HTTP_11;
+    let states_length = parts.headers.contains_key(header::CONTENT_LENGTH);
+    let body = if parts.status == StatusCode::NOT_MODIFIED && states_length {
+        body::Unsent.boxed_unsync()
+    } else {
+        body.boxed_unsync()
+    };
+    Response::from_parts(parts, body)
 }

@@ -163,6 +163,7 @@ pub fn upstream(
         idle_body_timeout: backend.idle_body_timeout_seconds.duration(),
         pool_idle: backend.pool_idle_seconds.duration(),
         pool_idle_connections_max: backend.pool_idle_connections_max.as_usize(),
+        takes_trailers: backend.checksum_trailers == config::ChecksumTrailers::Forward,
         bodiless_signature_seconds: BODILESS_SIGNATURE_SECONDS,
         signature_seconds,
     };

@@ -47,6 +47,7 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
 /// What a client's headers become for the store, but for the signature and the length.
 #[must_use]
 pub fn for_store(mut headers: HeaderMap) -> HeaderMap {
+    let takes_trailers = headers.get_all(header::TE).iter().any(names_trailers);
     remove_hop_by_hop(&mut headers);
     remove_chunked_framing(&mut headers);
     for name in [header::HOST, header::CONTENT_LENGTH, header::EXPECT, header::TRAILER] {
@@ -57,6 +58,11 @@ pub fn for_store(mut headers: HeaderMap) -> HeaderMap {
     for name in own {
         headers.remove(name);
     }
+    if takes_trailers {
+        // Of the connection to the store as well: what the client takes, the proxy passes on.
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("te"));
+    }
     headers
 }
 
@@ -64,6 +70,12 @@ pub fn for_store(mut headers: HeaderMap) -> HeaderMap {
 pub(super) fn remove_preconditions(headers: &mut HeaderMap) {
     headers.remove(header::IF_MATCH);
     headers.remove(header::IF_NONE_MATCH);
+}
+
+/// Whether a `TE` says that trailers are welcome (RFC 9110, section 10.1.4).
+fn names_trailers(te: &HeaderValue) -> bool {
+    let te = te.to_str().unwrap_or_default();
+    te.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
 /// Sets the precondition (F3), in the client's condition's place.
@@ -120,6 +132,13 @@ mod tests {
             ("x-amz-meta-a", "b"),
         ]));
         assert_eq!(kept, headers(&[("content-type", "text/plain"), ("x-amz-meta-a", "b")]));
+    }
+
+    #[test]
+    fn a_client_that_takes_trailers_is_one_in_front_of_a_proxy_that_does() {
+        let te = [("te", "trailers"), ("connection", "te")];
+        assert_eq!(for_store(headers(&[("te", "gzip;q=0.5, Trailers")])), headers(&te));
+        assert_eq!(for_store(headers(&[("te", "gzip")])), headers(&[]));
     }
 
     #[test]

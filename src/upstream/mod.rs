@@ -6,17 +6,21 @@
 //! fourth, so that nothing goes round the fence by accident.
 //!
 //! It does *not* decide, retry or interpret beyond "what does this answer say of my request"
-//! ([`Answer`]). A request that was written to a connection is never sent again; only one that
-//! found its pooled connection closed before its first byte is (hyper-util tells them apart).
+//! ([`Answer`]). A write that was written to a connection is never sent again; only one that found
+//! its pooled connection closed before its first byte is (hyper-util tells them apart). A read
+//! without a body is sent once more when its connection ends without an answer: a store may close
+//! an idle connection in the moment in which the next request is written.
 
 mod answer;
 mod body;
 mod credentials;
+mod framed;
 mod headers;
 mod idle;
 mod multipart;
 mod write;
 
+use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -25,6 +29,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body::Body as _;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
@@ -36,6 +41,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use answer::Answer;
 pub use body::{BoxError, OutBody, forms_of, full};
+pub use framed::{Framed, announce};
 pub use headers::{FENCE_TOKEN, STAMP_OPERATION, STAMP_TOKEN, for_store, remove_hop_by_hop, stamp};
 pub use idle::IdleLimit;
 pub use multipart::query_value;
@@ -79,6 +85,8 @@ pub struct UpstreamConfig {
     pub pool_idle: Duration,
     /// How many idle connections are kept.
     pub pool_idle_connections_max: usize,
+    /// Whether the store takes checksums in trailers.
+    pub takes_trailers: bool,
     /// For how long the signature of a request without a body is good, in seconds (F9).
     pub bodiless_signature_seconds: u32,
     /// For how long the signature of a request with a body is good, in seconds (F9).
@@ -144,6 +152,23 @@ pub struct Observed {
     pub headers: HeaderMap,
 }
 
+/// Why an exchange failed.
+enum Failed {
+    /// The connection ended before an answer.
+    Closed(String),
+    /// Anything else.
+    Otherwise(SendError),
+}
+
+impl From<Failed> for SendError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Closed(why) => Self::Lost(why),
+            Failed::Otherwise(error) => error,
+        }
+    }
+}
+
 impl From<SignError> for SendError {
     fn from(error: SignError) -> Self {
         Self::Unsent(error.to_string())
@@ -166,6 +191,12 @@ impl Upstream {
         Self { http, credentials: CachedCredentials::new(credentials), config }
     }
 
+    /// Whether the store takes checksums in trailers.
+    #[must_use]
+    pub fn takes_trailers(&self) -> bool {
+        self.config.takes_trailers
+    }
+
     /// Sends a request that changes nothing. `headers` are those of [`for_store`].
     ///
     /// # Errors
@@ -179,9 +210,16 @@ impl Upstream {
         body: OutBody,
         payload: PayloadHash,
     ) -> Result<Response<IdleLimit>, SendError> {
+        let repeatable = matches!(method, Method::GET | Method::HEAD) && body.is_end_stream();
         let request = self.sign(method, route, headers, payload, clock::now(), None).await?;
-        let response = self.exchange(request.map(|()| body)).await?;
-        Ok(response.map(|body| IdleLimit::new(body, self.config.idle_body_timeout)))
+        let again = repeatable.then(|| request.clone());
+        let response = match (self.try_exchange(request.map(|()| body)).await, again) {
+            (Err(Failed::Closed(_)), Some(again)) => {
+                self.exchange(again.map(|()| full(Bytes::new()))).await?
+            }
+            (result, _) => result?,
+        };
+        Ok(self.limited(response))
     }
 
     /// Sends a request that no fence guards (F13).
@@ -199,7 +237,13 @@ impl Upstream {
         payload: PayloadHash,
     ) -> Result<Response<IdleLimit>, SendError> {
         let UnfencedPermit { .. } = permit;
-        self.send_read(method, route, headers, body, payload).await
+        let request = self.sign(method, route, headers, payload, clock::now(), None).await?;
+        let response = self.exchange(request.map(|()| body)).await?;
+        Ok(self.limited(response))
+    }
+
+    fn limited(&self, response: Response<Incoming>) -> Response<IdleLimit> {
+        response.map(|body| IdleLimit::new(body, self.config.idle_body_timeout))
     }
 
     /// Asks for an object's tag and stamp.
@@ -326,6 +370,10 @@ impl Upstream {
 
     /// Sends, and waits for the head of the answer as long as the store makes progress.
     async fn exchange(&self, request: Request<OutBody>) -> Result<Response<Incoming>, SendError> {
+        Ok(self.try_exchange(request).await?)
+    }
+
+    async fn try_exchange(&self, request: Request<OutBody>) -> Result<Response<Incoming>, Failed> {
         let progress = Progress::new();
         let request = request.map(|body| Watched::new(body, progress.clone()));
         let mut answer = std::pin::pin!(self.http.request(request));
@@ -335,9 +383,11 @@ impl Upstream {
             tokio::select! {
                 answer = &mut answer => return answer.map_err(|error| {
                     if error.is_connect() {
-                        SendError::Unsent(error_chain(&error))
+                        Failed::Otherwise(SendError::Unsent(error_chain(&error)))
+                    } else if is_closed(&error) {
+                        Failed::Closed(error_chain(&error))
                     } else {
-                        SendError::Lost(error_chain(&error))
+                        Failed::Otherwise(SendError::Lost(error_chain(&error)))
                     }
                 }),
                 () = tokio::time::sleep_until(deadline.into()) => {
@@ -346,7 +396,8 @@ impl Upstream {
                     });
                     if over {
                         let seconds = timeout.as_secs();
-                        return Err(SendError::Lost(format!("no answer within {seconds} s")));
+                        let why = format!("no answer within {seconds} s");
+                        return Err(Failed::Otherwise(SendError::Lost(why)));
                     }
                 }
             }
@@ -389,6 +440,18 @@ fn signing_time(seconds: u64) -> std::time::SystemTime {
 /// The length of a body, as the store wants to know it beforehand.
 pub(crate) fn set_length(headers: &mut HeaderMap, length: u64) {
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+}
+
+/// Whether a connection ended where an answer was to come.
+fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| {
+        cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
+            || cause.downcast_ref::<io::Error>().is_some_and(|error| {
+                error.kind() == io::ErrorKind::ConnectionReset
+                    || error.kind() == io::ErrorKind::BrokenPipe
+            })
+    })
 }
 
 /// An error with its causes, on one line.

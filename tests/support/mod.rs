@@ -13,16 +13,20 @@ mod authority;
 mod backend;
 mod detour;
 mod proxy;
+mod random;
 mod real_stores;
 mod s3;
+mod scripted;
 mod streaming;
 
 pub(crate) use authority::Authority;
 pub(crate) use backend::{Backend, DATA, LEDGER};
 pub(crate) use detour::Detour;
 pub(crate) use proxy::Proxy;
+pub(crate) use random::Generator;
 pub(crate) use real_stores::hammer_seconds;
 pub(crate) use s3::{Answer, Payload, S3};
+pub(crate) use scripted::{Caller, Received, Scripted, Wire, header};
 pub(crate) use streaming::{Feed, feed, signed_chunks, unsigned_chunks_with_crc32};
 
 use std::time::Duration;

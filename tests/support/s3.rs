@@ -10,8 +10,10 @@ use aws_sigv4::http_request::{
 };
 use aws_sigv4::sign::v4;
 use bytes::Bytes;
+use fencepost::auth::canonical::canonical_path;
 use fencepost::clock;
 use http::{HeaderMap, Method, Request};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
@@ -48,6 +50,7 @@ pub(crate) struct S3 {
     headers: Vec<(String, String)>,
     unsigned: Vec<(String, String)>,
     at: Option<SystemTime>,
+    canonical: bool,
 }
 
 /// An answer, read to its end.
@@ -56,6 +59,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    pub(crate) trailers: HeaderMap,
     /// The connection was cut before the end of the body.
     pub(crate) cut: bool,
 }
@@ -88,7 +92,7 @@ impl Answer {
 }
 
 impl S3 {
-    pub(super) fn new(address: SocketAddr, id: &str, secret: &str, bucket: &str) -> Self {
+    pub(crate) fn new(address: SocketAddr, id: &str, secret: &str, bucket: &str) -> Self {
         Self {
             address,
             access_key_id: id.into(),
@@ -99,6 +103,7 @@ impl S3 {
             headers: Vec::new(),
             unsigned: Vec::new(),
             at: None,
+            canonical: false,
         }
     }
 
@@ -141,6 +146,12 @@ impl S3 {
     /// Signed at this time.
     pub(crate) fn at(mut self, time: SystemTime) -> Self {
         self.at = Some(time);
+        self
+    }
+
+    /// Signing the canonical spelling of the path, whatever is sent: what stores verify.
+    pub(crate) fn signing_canonical(mut self) -> Self {
+        self.canonical = true;
         self
     }
 
@@ -245,6 +256,12 @@ impl S3 {
         Seed { client, key: key.as_ref().to_vec(), signature, date, scope }
     }
 
+    /// The signed head of a PUT whose `x-amz-content-sha256` says `declared`.
+    pub(crate) fn head_of(&self, target: &str, declared: &str) -> http::request::Parts {
+        let payload = Payload::Claimed(Bytes::new(), declared.to_owned());
+        self.signed(Method::PUT, target, payload).into_parts().0
+    }
+
     fn signed(&self, method: Method, target: &str, payload: Payload) -> Request<OutBody> {
         let (body, length, signable) = match payload {
             Payload::Bytes(bytes) => {
@@ -296,7 +313,9 @@ impl S3 {
         let host = self.host_text();
         let own = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let all = own.chain([("host", host.as_str())]);
-        let url = format!("http://{host}{target}");
+        let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+        let path = if self.canonical { canonical_path(path) } else { path.into() };
+        let url = format!("http://{host}{path}{query}");
         let signable = SignableRequest::new(method.as_str(), url, all, body).unwrap();
         let (instructions, signature) = sign(signable, &params).unwrap().into_parts();
         instructions.apply_to_request_http1x(&mut request);
@@ -345,10 +364,11 @@ async fn exchange(address: SocketAddr, request: Request<OutBody>) -> Result<Answ
     let response = sender.send_request(request).await?;
     let (parts, body) = response.into_parts();
     let mut body = std::pin::pin!(body);
-    let (mut bytes, mut cut) = (Vec::new(), false);
+    let (mut bytes, mut trailers, mut cut) = (Vec::new(), HeaderMap::new(), false);
     while let Some(frame) = body.frame().await {
-        match frame {
-            Ok(frame) => bytes.extend_from_slice(&frame.into_data().unwrap_or_default()),
+        match frame.map(Frame::into_data) {
+            Ok(Ok(data)) => bytes.extend_from_slice(&data),
+            Ok(Err(frame)) => trailers.extend(frame.into_trailers().unwrap_or_default()),
             Err(_) => {
                 cut = true;
                 break;
@@ -357,5 +377,6 @@ async fn exchange(address: SocketAddr, request: Request<OutBody>) -> Result<Answ
     }
     drop(sender);
     connection.abort();
-    Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body: bytes.into(), cut })
+    let (status, body) = (parts.status.as_u16(), bytes.into());
+    Ok(Answer { status, headers: parts.headers, body, trailers, cut })
 }
