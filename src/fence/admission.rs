@@ -144,11 +144,10 @@ pub(super) fn admit(
     if unjudged && open(snapshot, settled).any(changes) {
         return Admission::Contended(Contention::ExclusiveOpen);
     }
-    // It may bring any tag back, and does not tell which, so that F4 has nothing to compare. (An
-    // assembly whose tag is not foretold tells it afterwards, before anything is acknowledged.)
+    // It may bring any tag back, so that F4 has nothing to compare.
     let lower = |intent: &Intent| intent.key == operation.key && intent.token < operation.token;
     if protocol.rules.avoid
-        && operation.change == Change::DeleteVersion
+        && leaves_any_tag(protocol, operation)
         && open(snapshot, settled).any(lower)
     {
         return Admission::Contended(Contention::LowerOpen);
@@ -198,6 +197,16 @@ pub(super) fn admit(
         });
     }
     Admission::Clear { next: Some(Record { token: operation.token, intents }), terms }
+}
+
+/// Whether nobody can tell beforehand which tag the operation leaves. A tag that never repeats is
+/// none that anybody expects.
+fn leaves_any_tag(protocol: &Protocol, operation: &Operation) -> bool {
+    match &operation.change {
+        Change::Put(_) | Change::Delete | Change::Touch => false,
+        Change::Assemble(assembly) => assembly.leaves.is_none() && protocol.tags == Tags::Repeat,
+        Change::DeleteVersion => true,
+    }
 }
 
 /// The first of the copies that no request stands for, but several intents made into one.

@@ -37,6 +37,8 @@ enum Why {
     Surprise,
     /// To see whether an upload that is not there any more has become the object.
     Consumed,
+    /// To see whether the completion that the store reported has left what it was to leave.
+    Verify,
 }
 
 /// What a pause leads to.
@@ -76,8 +78,10 @@ pub struct Attempt {
     record_fresh: bool,
     /// The client's condition does not hold on the tag that was seen last.
     failed: Option<ConditionFailure>,
-    /// The object was made by an earlier operation with the same stamp.
+    /// The object that was seen last was made by an earlier operation with the same stamp.
     done_before: bool,
+    /// What the store said a completion has left.
+    reported: Option<Tag>,
     /// What the bytes leave behind, once it is known.
     forms: Option<Forms>,
     /// A stream was begun on these terms.
@@ -110,6 +114,7 @@ impl Attempt {
             record_fresh: false,
             failed: None,
             done_before: false,
+            reported: None,
             forms,
             draft: None,
             sent: None,
@@ -165,6 +170,10 @@ impl Attempt {
             }
             (Phase::Swapping(..), Outcome::SwapLost) => self.swap_lost(),
             (Phase::Swapping(_, terms), Outcome::LedgerFailed) => self.swap_failed(terms),
+            (Phase::Sending, Outcome::Applied(tag)) if self.completes_upload() => {
+                self.reported = Some(tag);
+                self.observe(Why::Verify)
+            }
             (Phase::Sending, Outcome::Applied(tag)) => self.applied(tag, false),
             (Phase::Sending, Outcome::Unknown) => self.unknown(),
             (
@@ -223,7 +232,15 @@ impl Attempt {
             Why::Surprise if self.assembles() && self.sent_on(&tag) => {
                 self.finish(Verdict::Rejected)
             }
-            Why::Expect if self.done_before || (own && self.assembles()) => {
+            // It has settled its own outcome, and F5 is judged by what is there now. If that is
+            // another object, nobody can tell whether this one was ever there.
+            Why::Verify if self.reported.as_ref() == Some(&tag) => self.applied(tag, false),
+            Why::Verify => {
+                self.settle_sent();
+                self.memory.forget_object();
+                self.finish(Verdict::OutcomeUnknown)
+            }
+            Why::Expect if own && self.assembles() => {
                 self.done_before = true;
                 self.tag = Some(tag);
                 self.proceed()
@@ -231,8 +248,11 @@ impl Attempt {
             Why::Surprise if self.draft.is_some() || self.rounds > self.protocol.rounds_max => {
                 self.finish(Verdict::Contended(Contention::LostRaces))
             }
-            Why::Surprise | Why::Expect => self.expect(tag),
-            Why::Confirm => self.confirm(tag),
+            Why::Surprise | Why::Expect => {
+                self.done_before = false;
+                self.expect(tag)
+            }
+            Why::Confirm => self.confirm(tag, own),
         }
     }
 
@@ -256,6 +276,10 @@ impl Attempt {
         self.proceed()
     }
 
+    fn completes_upload(&self) -> bool {
+        matches!(&self.operation.change, Change::Assemble(assembly) if assembly.of_upload)
+    }
+
     fn assembles(&self) -> bool {
         matches!(self.operation.change, Change::Assemble(_))
     }
@@ -267,9 +291,12 @@ impl Attempt {
 
     /// The token has entered and the object was looked at after that: F5 for an operation that
     /// leaves everything as it is.
-    fn confirm(&mut self, tag: Tag) -> Effect {
-        if tag != Tag::Absent && !self.done_before {
-            // It has come into being meanwhile: a real delete after all.
+    fn confirm(&mut self, tag: Tag, own: bool) -> Effect {
+        let unchanged = if self.done_before { own } else { tag == Tag::Absent };
+        if !unchanged {
+            // It has come into being meanwhile, or another has taken its place: a real operation
+            // after all.
+            self.done_before = false;
             self.record_fresh = false;
             return match self.next_round() {
                 Some(verdict) => self.finish(verdict),
@@ -323,6 +350,11 @@ impl Attempt {
         match why {
             // The refusal may have come from the operation's own success (F10).
             Why::Surprise | Why::Consumed => self.finish(Verdict::OutcomeUnknown),
+            Why::Verify => {
+                self.settle_sent();
+                self.memory.forget_object();
+                self.finish(Verdict::OutcomeUnknown)
+            }
             Why::Expect | Why::Confirm => self.finish(Verdict::Unavailable),
             Why::ReadBack => self.read_back_later(),
         }

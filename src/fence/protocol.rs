@@ -151,6 +151,9 @@ pub struct Assembly {
     pub leaves: Option<Tag>,
     /// Whether the store enforces a precondition on it, atomically.
     pub enforcement: Enforcement,
+    /// Whether the bytes are those of a multipart upload. A store may answer a second completion
+    /// as it answered the first and change nothing (AWS does), so a success is looked after.
+    pub of_upload: bool,
 }
 
 /// What an operation does to its object.

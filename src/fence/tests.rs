@@ -71,7 +71,7 @@ fn delete(holder: u64) -> Operation {
 
 fn assemble(holder: u64) -> Operation {
     let leaves = Some(version("Y-2"));
-    let assembly = Assembly { leaves, enforcement: Enforcement::Exclusive };
+    let assembly = Assembly { leaves, enforcement: Enforcement::Exclusive, of_upload: true };
     operation(1, holder, Change::Assemble(assembly))
 }
 

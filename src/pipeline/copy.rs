@@ -9,11 +9,12 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::{Proxy, Understood, respond};
 use crate::fence::{Assembly, OperationId, Tag, Token};
-use crate::s3::{CopySource, S3Error, Target};
+use crate::s3::{CopySource, S3Error, Target, parse_if_match};
 use crate::upstream::{Route, stamp, tag_of};
 
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
+const SSE: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
 const DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-metadata-directive");
 const SSE_C_OF_SOURCE: &str = "x-amz-copy-source-server-side-encryption-customer-algorithm";
 
@@ -74,16 +75,15 @@ impl Proxy {
             take_over_metadata(headers, &found);
         }
         headers.insert(COPY_SOURCE, source.to_header());
-        if !headers.contains_key(&SOURCE_IF_MATCH) {
-            let pinned = HeaderValue::from_str(&self.0.settings.etag_quotes.write(&etag));
-            headers.insert(SOURCE_IF_MATCH, pinned.expect("it came in a header"));
-        }
+        refuse_another_source(headers, &etag)?;
+        let pin = HeaderValue::from_str(&self.0.settings.etag_quotes.write(&etag));
+        headers.insert(SOURCE_IF_MATCH, pin.expect("it came in a header"));
+        let foretold = keeps_etag(&etag, &found, headers);
         stamp(headers, token, id);
-        // The ETag of a multipart upload may become that of the whole, depending on the store.
-        let is_md5 = etag.len() == 32 && etag.bytes().all(|byte| byte.is_ascii_hexdigit());
         Ok(Assembly {
-            leaves: is_md5.then_some(Tag::Version(etag)),
+            leaves: foretold.then_some(Tag::Version(etag)),
             enforcement: self.0.settings.copy,
+            of_upload: false,
         })
     }
 
@@ -110,6 +110,35 @@ impl Proxy {
             other => {
                 tracing::warn!(request_id = %request.id, status = %other, "no source was shown");
                 Err(respond::unavailable())
+            }
+        }
+    }
+}
+
+/// Whether a copy has the ETag of its source. That of a multipart upload may become that of the
+/// whole, depending on the store; that of an encrypted object is no MD5, though it looks like one.
+fn keeps_etag(etag: &str, source: &HeaderMap, copy: &HeaderMap) -> bool {
+    let is_plain = |headers: &HeaderMap| {
+        headers.get(SSE).is_none_or(|encryption| encryption.as_bytes() == b"AES256")
+    };
+    let looks_like_md5 = etag.len() == 32 && etag.bytes().all(|byte| byte.is_ascii_hexdigit());
+    looks_like_md5 && is_plain(source) && is_plain(copy)
+}
+
+/// The client's own condition on the source, judged on what was looked at, because the pin takes
+/// its place.
+fn refuse_another_source(headers: &HeaderMap, etag: &str) -> Result<(), S3Error> {
+    let mut wanted = headers.get_all(&SOURCE_IF_MATCH).iter();
+    match (wanted.next(), wanted.next()) {
+        (None, _) => Ok(()),
+        (Some(_), Some(_)) => Err(respond::malformed_header(SOURCE_IF_MATCH)),
+        (Some(value), None) => {
+            let text = value.to_str().map_err(|_| respond::malformed_header(SOURCE_IF_MATCH))?;
+            let wanted = parse_if_match(text)
+                .map_err(|error| respond::invalid_condition(SOURCE_IF_MATCH, error))?;
+            match wanted {
+                Some(wanted) if wanted != etag => Err(respond::source_condition_failed()),
+                Some(_) | None => Ok(()),
             }
         }
     }
@@ -176,6 +205,19 @@ mod tests {
             ("x-amz-metadata-directive", "REPLACE"),
         ]);
         assert_eq!(copy, expected);
+    }
+
+    #[test]
+    fn what_is_encrypted_or_was_uploaded_in_parts_may_get_another_etag() {
+        let md5 = "0cc175b9c0f1b6a831c399e269772661";
+        let kms = headers(&[("x-amz-server-side-encryption", "aws:kms")]);
+        let s3 = headers(&[("x-amz-server-side-encryption", "AES256")]);
+        let none = headers(&[]);
+        assert!(keeps_etag(md5, &none, &none));
+        assert!(keeps_etag(md5, &s3, &none));
+        assert!(!keeps_etag(md5, &kms, &none));
+        assert!(!keeps_etag(md5, &none, &kms));
+        assert!(!keeps_etag("0cc175b9c0f1b6a831c399e269772661-2", &none, &none));
     }
 
     #[test]

@@ -7,7 +7,9 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, header};
 
 use super::driver::{Bytes, Findings};
-use super::fenced_write::{Deed, Holder, Origin, client_match, protocol_of};
+use super::fenced_write::{
+    Deed, Holder, Origin, client_match, protocol_of, refuse_unjudged_condition,
+};
 use super::{Proxy, ResponseBody, Understood, body, full_body, respond};
 use crate::clock;
 use crate::fence::{
@@ -149,6 +151,7 @@ impl Proxy {
             None => {
                 let id = OperationId::new(clock::random_u128());
                 let operation = self.operation(id, holder, &scope, &deed);
+                refuse_unjudged_condition(&protocol, &operation)?;
                 self.run(protocol, operation, deed, &scope, &slot, None).await
             }
         };

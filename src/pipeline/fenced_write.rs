@@ -95,6 +95,7 @@ impl Proxy {
         let id = OperationId::new(clock::random_u128());
         let deed = self.deed(write, condition, holder.token, id, &request, body).await?;
         let operation = self.operation(id, holder, &scope, &deed);
+        refuse_unjudged_condition(&protocol, &operation)?;
         let (verdict, findings) = self.run(protocol, operation, deed, &scope, &slot, loaded).await;
         self.record(&scope, holder.token, request.origin(), &verdict, &findings);
         if write == Write::Complete && matches!(verdict, Verdict::Applied { .. }) {
@@ -152,7 +153,8 @@ impl Proxy {
                 let message = body::message(body, &mut headers, time_max).await?;
                 let parts = parse_complete_upload(&message).map_err(respond::invalid_document)?;
                 let leaves = assembled_etag(&parts).map(crate::fence::Tag::Version);
-                let assembly = Assembly { leaves, enforcement: settings.protocol.complete };
+                let enforcement = settings.protocol.complete;
+                let assembly = Assembly { leaves, enforcement, of_upload: true };
                 (Change::Assemble(assembly), Bytes::Message(method, message))
             }
             Write::Copy => {
@@ -367,6 +369,19 @@ fn single<'a>(
         (Some(_), Some(_)) => Err(malformed()),
         (Some(value), None) => value.to_str().map(Some).map_err(|_| malformed()),
     }
+}
+
+/// Where tags are unique, ordinary writes are not on record, so that nobody knows which of them
+/// could still change what a condition was judged on; the store would have to judge it.
+pub(super) fn refuse_unjudged_condition(
+    protocol: &Protocol,
+    operation: &Operation,
+) -> Result<(), S3Error> {
+    let unjudged = operation.is_exclusive(protocol) && !operation.condition.is_none();
+    if unjudged && protocol.tags == Tags::Unique {
+        return Err(respond::unjudged_condition());
+    }
+    Ok(())
 }
 
 /// Encryption that the fence cannot see through: with SSE-C, HEAD needs the customer's key; where

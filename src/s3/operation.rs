@@ -102,6 +102,15 @@ pub enum Write {
 }
 
 impl Operation {
+    /// All of them, each once.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let first = |at: &usize| {
+            let operation = TABLE[*at].operation;
+            TABLE[..*at].iter().all(|row| row.operation != operation)
+        };
+        (0..TABLE.len()).filter(first).map(|at| TABLE[at].operation)
+    }
+
     /// Recognises a request.
     #[must_use]
     pub fn of(method: &Method, target: &Target, query: Query<'_>, headers: &HeaderMap) -> Self {

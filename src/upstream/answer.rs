@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn a_success_with_an_error_inside_is_none() {
-        let assembly = Assembly { leaves: None, enforcement: Enforcement::Exclusive };
+        let assembly =
+            Assembly { leaves: None, enforcement: Enforcement::Exclusive, of_upload: true };
         let assemble = Change::Assemble(assembly);
         let outcome = |status: u16, body: &str, exclusive| {
             let status = StatusCode::from_u16(status).unwrap();

@@ -24,6 +24,7 @@ mod many;
 mod off;
 mod outcomes;
 mod seaweed;
+mod table;
 mod touches;
 mod unfenced;
 mod unsupported;

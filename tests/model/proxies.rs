@@ -45,7 +45,7 @@ impl Setting {
     }
 
     fn assembly(&self, leaves: Option<Tag>) -> Change {
-        Change::Assemble(Assembly { leaves, enforcement: self.assembles })
+        Change::Assemble(Assembly { leaves, enforcement: self.assembles, of_upload: true })
     }
 
     /// Hands the outcome to the machine and does what it says, up to what takes a request.

@@ -13,7 +13,8 @@ use fencepost::ledger::{Ledger as _, ObjectLedger, ObjectLedgerConfig, Scope};
 use fencepost::s3::{Bucket, EtagQuotes, ObjectKey};
 use fencepost::server::{Server, StartError, Store};
 
-use super::{Proxy, S3, seaweedfs};
+use super::real_stores::{self, RealStore};
+use super::{Proxy, S3};
 
 /// The data bucket on the embedded store.
 pub(crate) const DATA: &str = "data";
@@ -56,7 +57,15 @@ impl Backend {
     /// The SeaweedFS beside the test, with buckets of this test's own; `None`, and the reason is
     /// printed, where there is none.
     pub(crate) async fn seaweedfs() -> Option<Self> {
-        let found = seaweedfs::find()?;
+        Some(Self::beside(real_stores::seaweedfs()?).await)
+    }
+
+    /// The same with the Ceph RGW beside the test.
+    pub(crate) async fn ceph() -> Option<Self> {
+        Some(Self::beside(real_stores::ceph()?).await)
+    }
+
+    async fn beside(found: RealStore) -> Self {
         let name = format!("test-{:08x}", clock::random_u128() as u32);
         let backend = Self {
             endpoint: found.endpoint,
@@ -69,7 +78,7 @@ impl Backend {
         for bucket in [&backend.bucket, &backend.ledger] {
             backend.sdk(None).create_bucket().bucket(bucket).send().await.unwrap();
         }
-        Some(backend)
+        backend
     }
 
     /// The same store, reached by another way.

@@ -12,15 +12,15 @@
 mod backend;
 mod detour;
 mod proxy;
+mod real_stores;
 mod s3;
-mod seaweedfs;
 mod streaming;
 
 pub(crate) use backend::{Backend, DATA, LEDGER};
 pub(crate) use detour::Detour;
 pub(crate) use proxy::Proxy;
+pub(crate) use real_stores::hammer_seconds;
 pub(crate) use s3::{Answer, Payload, S3};
-pub(crate) use seaweedfs::hammer_seconds;
 pub(crate) use streaming::{Feed, feed, signed_chunks, unsigned_chunks_with_crc32};
 
 use std::time::Duration;

@@ -219,10 +219,24 @@ pub(in super::super) fn conditional_version_delete() -> S3Error {
     S3Error::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
 }
 
+/// A condition that neither the store nor the fence can hold to.
+pub(in super::super) fn unjudged_condition() -> S3Error {
+    let message = "This store does not judge conditions on this operation, and where tags are \
+                   unique the fence cannot do it in its place. Nothing was changed.";
+    S3Error::new(StatusCode::NOT_IMPLEMENTED, "FenceUnsupportedOperation", message)
+}
+
 /// Conditions of directory buckets, which the store's other deletes do not have.
 pub(in super::super) fn unknown_delete_condition() -> S3Error {
     let message = "LastModifiedTime and Size cannot be conditions of a fenced delete.";
     S3Error::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
+}
+
+/// As AWS answers it: the client's own condition on the source.
+pub(in super::super) fn source_condition_failed() -> S3Error {
+    let message = "At least one of the pre-conditions you specified did not hold";
+    S3Error::new(StatusCode::PRECONDITION_FAILED, "PreconditionFailed", message)
+        .element("Condition", "x-amz-copy-source-If-Match")
 }
 
 /// As AWS answers it.

@@ -56,8 +56,9 @@ fn request(row: &Row) -> String {
     };
     let marker = match row.marker {
         Marker::Plain => others(&[]),
-        Marker::Query(names) => format!("?{}{}", names.join("&"), others(names)),
-        Marker::QueryAndHeader(names, header) => {
+        Marker::Query(name) => format!("?{name}{}", others(&[name])),
+        Marker::Ids(names) => format!("?{}{}", names.join("&"), others(names)),
+        Marker::IdsAndHeader(names, header) => {
             format!("?{}{} + `{header}`", names.join("&"), others(names))
         }
         Marker::Header(header) => format!(" + `{header}`"),

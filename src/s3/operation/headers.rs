@@ -17,8 +17,9 @@ pub fn side_door(headers: &HeaderMap) -> Option<&str> {
 
 /// What the `x-amz-*` headers of a write begin with, as far as it is known what they do: they
 /// describe the object, the request or its signature, and none of them names another object.
-const KNOWN: [&str; 34] = [
+const KNOWN: [&str; 35] = [
     "x-amz-acl",
+    "x-amz-api-version",
     "x-amz-bypass-governance-retention",
     "x-amz-checksum-",
     "x-amz-content-sha256",

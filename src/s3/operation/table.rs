@@ -18,10 +18,13 @@ pub(super) enum Shape {
 pub(super) enum Marker {
     /// The query holds the row's own parameters at most.
     Plain,
-    /// One of these parameters.
-    Query(&'static [&'static str]),
-    /// One of these parameters, and the header.
-    QueryAndHeader(&'static [&'static str], &'static str),
+    /// This parameter.
+    Query(&'static str),
+    /// All of these parameters, none of them empty. Without one of them, or with an empty one, some
+    /// store takes the request for a plain PUT or DELETE.
+    Ids(&'static [&'static str]),
+    /// The same, and the header.
+    IdsAndHeader(&'static [&'static str], &'static str),
     /// The header, and a query with the row's own parameters at most.
     Header(&'static str),
     /// The body is a browser's form, whatever the query says: some stores take it for an upload
@@ -65,7 +68,7 @@ macro_rules! row {
 }
 
 use Footprint as F;
-use Marker::{Form, Header, Plain, Query as With, QueryAndHeader, Rest, Select};
+use Marker::{Form, Header, Ids, IdsAndHeader, Plain, Query as With, Rest, Select};
 
 const GET: Method = Method::GET;
 const HEAD: Method = Method::HEAD;
@@ -87,13 +90,13 @@ pub(super) static TABLE: &[Row] = &[
     row!(ReadSubresource, [GET, HEAD], Service, Rest, [], F::Reads, PASSES),
 
     row!(HeadBucket, [HEAD], Bucket, Plain, [], F::Reads, PASSES),
-    row!(GetBucketLocation, [GET], Bucket, With(&["location"]), [], F::Reads, PASSES),
-    row!(ListObjectsV2, [GET], Bucket, With(&["list-type"]), [], F::Reads, PASSES),
+    row!(GetBucketLocation, [GET], Bucket, With("location"), [], F::Reads, PASSES),
+    row!(ListObjectsV2, [GET], Bucket, With("list-type"), [], F::Reads, PASSES),
     row!(ListObjects, [GET], Bucket, Plain, ["prefix", "delimiter", "marker", "max-keys", "encoding-type"], F::Reads, PASSES),
     row!(ReadSubresource, [GET, HEAD], Bucket, Rest, [], F::Reads, PASSES),
     row!(CreateBucket, [PUT], Bucket, Plain, [], F::CreatesBucket, "changes no object: passes"),
     row!(DeleteBucket, [DELETE], Bucket, Plain, [], F::Bucket, "by `bucket_operations`; where they are allowed, only when a listing shows the bucket empty, because some stores delete a full one"),
-    row!(DeleteObjects, [POST], Bucket, With(&["delete"]), ["delete"], F::Objects, "each key on its own, like DeleteObject or DeleteObjectVersion; one answer, in the order of the request"),
+    row!(DeleteObjects, [POST], Bucket, With("delete"), ["delete"], F::Objects, "each key on its own, like DeleteObject or DeleteObjectVersion; one answer, in the order of the request"),
     row!(PostObject, [POST], Bucket, Plain, [], F::Form, "the policy is verified, then it is a PutObject of the key in the form"),
     row!(WriteBucketSubresource, [PUT, POST, DELETE], Bucket, Rest, [], F::Bucket, BUCKET),
 
@@ -101,28 +104,28 @@ pub(super) static TABLE: &[Row] = &[
     row!(HeadObject, [HEAD], Object, Plain, ["versionId", "partNumber", "response-*"], F::Reads, PASSES),
     row!(ReadSubresource, [GET, HEAD], Object, Rest, [], F::Reads, PASSES),
 
-    row!(UploadPartCopy, [PUT], Object, QueryAndHeader(&["uploadId", "partNumber"], "x-amz-copy-source"), ["uploadId", "partNumber"], F::Upload, PART),
-    row!(UploadPart, [PUT], Object, With(&["uploadId", "partNumber"]), ["uploadId", "partNumber"], F::Upload, PART),
-    row!(RenameObject, [PUT], Object, With(&["renameObject"]), ["renameObject"], F::Refused, "refused: it changes two keys at once, and their fences cannot be asked as one"),
+    row!(UploadPartCopy, [PUT], Object, IdsAndHeader(&["uploadId", "partNumber"], "x-amz-copy-source"), ["uploadId", "partNumber"], F::Upload, PART),
+    row!(UploadPart, [PUT], Object, Ids(&["uploadId", "partNumber"]), ["uploadId", "partNumber"], F::Upload, PART),
+    row!(RenameObject, [PUT], Object, With("renameObject"), ["renameObject"], F::Refused, "refused: it changes two keys at once, and their fences cannot be asked as one"),
     row!(RenameObject, [PUT], Object, Header("x-amz-rename-source"), [], F::Refused, "refused: it changes two keys at once, and their fences cannot be asked as one"),
     row!(CopyObject, [PUT], Object, Header("x-amz-copy-source"), [], F::Object(Write::Copy), "the destination is fenced, exclusively unless `conditional_copy` says otherwise; the source is pinned by its ETag"),
     row!(AppendObject, [PUT], Object, Header("x-amz-write-offset-bytes"), [], F::Refused, "refused: it changes the object in place, and nobody knows the tag that it is going to leave"),
     row!(PutObject, [PUT], Object, Plain, [], F::Object(Write::Put), "by precondition; in another form where its tag is one that an open write expects"),
-    row!(PutObjectTagging, [PUT], Object, With(&["tagging"]), ["tagging", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(DeleteObjectTagging, [DELETE], Object, With(&["tagging"]), ["tagging", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(PutObjectAcl, [PUT], Object, With(&["acl"]), ["acl", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(PutObjectRetention, [PUT], Object, With(&["retention"]), ["retention", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(PutObjectLegalHold, [PUT], Object, With(&["legal-hold"]), ["legal-hold", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(PutObjectAnnotation, [PUT], Object, With(&["annotation"]), ["annotation", "annotationName", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(DeleteObjectAnnotation, [DELETE], Object, With(&["annotation"]), ["annotation", "annotationName", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(UpdateObjectEncryption, [PUT], Object, With(&["encryption"]), ["encryption", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(AbortMultipartUpload, [DELETE], Object, With(&["uploadId"]), ["uploadId"], F::Upload, "changes no object: passes for the upload's own holder and every newer one"),
+    row!(PutObjectTagging, [PUT], Object, With("tagging"), ["tagging", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(DeleteObjectTagging, [DELETE], Object, With("tagging"), ["tagging", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(PutObjectAcl, [PUT], Object, With("acl"), ["acl", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(PutObjectRetention, [PUT], Object, With("retention"), ["retention", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(PutObjectLegalHold, [PUT], Object, With("legal-hold"), ["legal-hold", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(PutObjectAnnotation, [PUT], Object, With("annotation"), ["annotation", "annotationName", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(DeleteObjectAnnotation, [DELETE], Object, With("annotation"), ["annotation", "annotationName", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(UpdateObjectEncryption, [PUT], Object, With("encryption"), ["encryption", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(AbortMultipartUpload, [DELETE], Object, Ids(&["uploadId"]), ["uploadId"], F::Upload, "changes no object: passes for the upload's own holder and every newer one"),
     row!(DeleteObject, [DELETE], Object, Plain, [], F::Object(Write::Delete), "by precondition where the store enforces it, else exclusive"),
-    row!(DeleteObjectVersion, [DELETE], Object, With(&["versionId"]), ["versionId"], F::Object(Write::DeleteVersion), "exclusive, and only when no write with a lower token is open: it may bring an older version, and its tag, back. Refused with `tags = \"unique\"`"),
+    row!(DeleteObjectVersion, [DELETE], Object, Ids(&["versionId"]), ["versionId"], F::Object(Write::DeleteVersion), "exclusive, and only when no write with a lower token is open: it may bring an older version, and its tag, back. Refused with `tags = \"unique\"`"),
     row!(PostObject, [POST], Object, Form, [], F::Refused, "refused: a form is sent to the bucket"),
-    row!(CreateMultipartUpload, [POST], Object, With(&["uploads"]), ["uploads"], F::Upload, "changes no object: refused early when its token is stale; binds the token to the upload, for clients that send it only here"),
-    row!(CompleteMultipartUpload, [POST], Object, With(&["uploadId"]), ["uploadId"], F::Object(Write::Complete), "exclusive unless `conditional_complete` says otherwise; the tag that it is going to leave is known from the parts"),
-    row!(RestoreObject, [POST], Object, With(&["restore"]), ["restore", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(CreateMultipartUpload, [POST], Object, With("uploads"), ["uploads"], F::Upload, "changes no object: refused early when its token is stale; binds the token to the upload, for clients that send it only here"),
+    row!(CompleteMultipartUpload, [POST], Object, Ids(&["uploadId"]), ["uploadId"], F::Object(Write::Complete), "exclusive unless `conditional_complete` says otherwise; the tag that it is going to leave is known from the parts"),
+    row!(RestoreObject, [POST], Object, With("restore"), ["restore", "versionId"], F::Object(Write::Touch), TOUCH),
     row!(SelectObjectContent, [POST], Object, Select, ["select", "select-type"], F::Reads, PASSES),
     row!(WriteObjectSubresource, [PUT, POST, DELETE], Object, Rest, [], F::Refused, "refused: not known to this version, so nobody can say what it changes"),
 
@@ -142,14 +145,17 @@ impl Row {
             Target::Bucket(_) => Shape::Bucket,
             Target::Object(..) => Shape::Object,
         };
-        let has_one_of = |names: &[&str]| names.iter().any(|name| query.has(name));
+        let has_all = |names: &[&str]| {
+            names.iter().all(|name| query.value(name).is_some_and(|value| !value.is_empty()))
+        };
         self.methods.contains(method)
             && self.shape == shape
             && match self.marker {
                 Marker::Plain => self.is_all_of(query),
-                Marker::Query(names) => has_one_of(names),
-                Marker::QueryAndHeader(names, header) => {
-                    has_one_of(names) && headers.contains_key(header)
+                Marker::Query(name) => query.has(name),
+                Marker::Ids(names) => has_all(names),
+                Marker::IdsAndHeader(names, header) => {
+                    has_all(names) && headers.contains_key(header)
                 }
                 Marker::Header(header) => headers.contains_key(header) && self.is_all_of(query),
                 Marker::Form => is_form(headers),
@@ -161,9 +167,15 @@ impl Row {
     }
 
     /// Whether the query holds the row's own parameters at most, beside those that change nothing.
+    /// In a write each may be there once: of two, some stores take the first and some the last.
     pub(super) fn is_all_of(&self, query: Query<'_>) -> bool {
+        let reads =
+            self.footprint == Footprint::Reads && self.operation != Operation::SelectObjectContent;
+        if !reads && has_repeated_name(query) {
+            return false;
+        }
         let is_neutral = match self.footprint {
-            Footprint::Reads if self.operation != Operation::SelectObjectContent => is_neutral,
+            Footprint::Reads if reads => is_neutral,
             Footprint::Reads
             | Footprint::Object(_)
             | Footprint::Upload
@@ -181,6 +193,13 @@ impl Row {
                 })
         })
     }
+}
+
+fn has_repeated_name(query: Query<'_>) -> bool {
+    let mut names: Vec<Vec<u8>> =
+        query.pairs().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// Query parameters that do not change what a read is: the signature's, the SDKs' advice, the

@@ -58,6 +58,15 @@ fn every_shape_has_its_name() {
         (M::PUT, "/buc/k?renameObject", O::RenameObject, &[]),
         (M::PUT, "/buc/k?partNumber=1&uploadId=u", O::UploadPart, &[]),
         (M::PUT, "/buc/k?partNumber=1&uploadId=u", O::UploadPartCopy, copy),
+        // Each of these is a plain PUT, copy or DELETE to some store.
+        (M::PUT, "/buc/k?partNumber=1", O::WriteObjectSubresource, &[]),
+        (M::PUT, "/buc/k?uploadId=u", O::WriteObjectSubresource, copy),
+        (M::PUT, "/buc/k?partNumber=1&uploadId=", O::WriteObjectSubresource, &[]),
+        (M::PUT, "/buc/k?partNumber=&uploadId=u", O::WriteObjectSubresource, &[]),
+        (M::DELETE, "/buc/k?uploadId=", O::WriteObjectSubresource, &[]),
+        (M::DELETE, "/buc/k?uploadId", O::WriteObjectSubresource, &[]),
+        (M::DELETE, "/buc/k?versionId=", O::WriteObjectSubresource, &[]),
+        (M::POST, "/buc/k?uploadId=", O::WriteObjectSubresource, &[]),
         (M::POST, "/buc/k?uploads", O::CreateMultipartUpload, &[]),
         (M::POST, "/buc/k?uploadId=u", O::CompleteMultipartUpload, &[]),
         (M::DELETE, "/buc/k?uploadId=u", O::AbortMultipartUpload, &[]),
@@ -103,6 +112,10 @@ fn an_operation_stays_on_its_key_only_if_nothing_else_is_asked() {
         assert!(!stays(Method::PUT, uri), "{uri}");
     }
     assert!(!stays(Method::DELETE, "/buc/k?versionId=v&uploadId=u&tagging"));
+    // Of two values some stores take the first and some the last.
+    assert!(!stays(Method::PUT, "/buc/k?uploadId=u&partNumber=1&uploadId="));
+    assert!(!stays(Method::DELETE, "/buc/k?versionId=v&versionId=w"));
+    assert!(!stays(Method::POST, "/buc/k?uploads&%75ploads"));
 }
 
 #[test]
