@@ -11,6 +11,7 @@
 
 mod backend;
 mod detour;
+mod form;
 mod proxy;
 mod real_stores;
 mod s3;
@@ -18,6 +19,7 @@ mod streaming;
 
 pub(crate) use backend::{Backend, DATA, LEDGER};
 pub(crate) use detour::Detour;
+pub(crate) use form::Form;
 pub(crate) use proxy::Proxy;
 pub(crate) use real_stores::hammer_seconds;
 pub(crate) use s3::{Answer, Payload, S3};
