@@ -14,6 +14,8 @@ use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 /// S3's namespace.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
+const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
 /// How deep elements may be nested. S3's own documents have three levels.
 const DEPTH_MAX: usize = 8;
 
@@ -225,7 +227,12 @@ pub(super) struct Writer(String);
 impl Writer {
     /// With the start of the root element, in S3's namespace.
     pub(super) fn new(root: &str) -> Self {
-        Self(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{root} xmlns=\"{NAMESPACE}\">"))
+        Self(format!("{DECLARATION}<{root} xmlns=\"{NAMESPACE}\">"))
+    }
+
+    /// With the start of a root element that is in no namespace.
+    pub(super) fn without_namespace(root: &str) -> Self {
+        Self(format!("{DECLARATION}<{root}>"))
     }
 
     pub(super) fn open(&mut self, name: &str) {
@@ -348,6 +355,8 @@ mod tests {
         writer.element("A", &text);
         writer.optional("B", None);
         let document = writer.finish("R");
+        // Line ends of XML 1.0 and of 1.1, which a parser may change where they stand for themselves.
+        assert!(["&#xD;", "&#xA;", "&#x85;", "&#x2028;"].iter().all(|end| document.contains(end)));
         let root = Element::parse(document.as_bytes(), "R").unwrap();
         assert_eq!(root.children.len(), 1);
         assert_eq!(root.children[0].text(), Ok(&*text));
