@@ -35,10 +35,12 @@ class Site:
     endpoint: str
     access_key: str
     secret_key: str
+    # Who vouches for an https endpoint.
+    ca_file: Path | None = None
 
     @property
     def address(self) -> tuple[str, int]:
-        host, port = self.endpoint.removeprefix("http://").split(":")
+        host, port = self.endpoint.split("//")[1].split(":")
         return host, int(port)
 
 
