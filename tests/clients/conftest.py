@@ -20,7 +20,7 @@ from programs import Surroundings
 from s3_clients import CLIENTS, Boto3, boto_client
 from seaweedfs import SeaweedFS
 from stack import BUCKET, EMBEDDED, SEAWEEDFS, STORES, Stack, site_of
-from tls import Authority, terminated
+from tls import Authority
 
 LARGE_LINES = (30 << 20) // 64
 
@@ -106,11 +106,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def https_stack(logs: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The proxy over the embedded store, by https. It has no TLS yet: that ends in front of it."""
-    proxy = Proxy.dev(logs())
-    with terminated(proxy.site, Authority(tmp_path_factory.mktemp("authority"))) as proxy.site:
-        boto_client(proxy.site).create_bucket(Bucket=BUCKET)
-        yield from shared_stack(EMBEDDED, proxy)
+    """The proxy over the embedded store, by https."""
+    proxy = Proxy.dev(logs(), tls=Authority(tmp_path_factory.mktemp("authority")))
+    boto_client(proxy.site).create_bucket(Bucket=BUCKET)
+    yield from shared_stack(EMBEDDED, proxy)
 
 
 @pytest.fixture
