@@ -15,9 +15,14 @@ from pathlib import Path
 import pytest
 
 from fencepost import Proxy, Site
+from field import WRITTEN
+from programs import Surroundings
 from s3_clients import CLIENTS, Boto3, boto_client
 from seaweedfs import SeaweedFS
 from stack import BUCKET, EMBEDDED, SEAWEEDFS, STORES, Stack, site_of
+from tls import Authority
+
+LARGE_LINES = (30 << 20) // 64
 
 
 @pytest.fixture(scope="session")
@@ -87,3 +92,27 @@ def boto(stack: Stack, tmp_path: Path) -> Boto3:
 def key() -> str:
     """A key that no other test uses and that has seen no token."""
     return f"jobs/{uuid.uuid4()}"
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A small file and one of 30 MiB, both of text lines: DuckDB has to be able to write them."""
+    directory = tmp_path_factory.mktemp("files")
+    small, large = directory / "small", directory / "large"
+    small.write_text(WRITTEN)
+    large.write_text("".join(f"{number:063x}\n" for number in range(LARGE_LINES)))
+    return small, large
+
+
+@pytest.fixture(scope="session")
+def https_stack(logs: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The proxy over the embedded store, by https."""
+    proxy = Proxy.dev(logs(), tls=Authority(tmp_path_factory.mktemp("authority")))
+    boto_client(proxy.site).create_bucket(Bucket=BUCKET)
+    yield from shared_stack(EMBEDDED, proxy)
+
+
+@pytest.fixture
+def surroundings(stack: Stack, tmp_path: Path, files: tuple[Path, Path]) -> Surroundings:
+    """For a program without a token, at objects of its own."""
+    return Surroundings(stack.site, BUCKET, f"matrix/{uuid.uuid4()}", *files, scratch=tmp_path)

@@ -194,42 +194,89 @@ def test_a_large_stale_put(stack: Stack, boto: Boto3, tmp_path: Path, key: str, 
     assert boto.get(BUCKET, key).body == b"by 43"
 
 
-NOT_FENCED_YET = {
-    "CreateMultipartUpload": lambda client, key: client.create_multipart_upload(Bucket=BUCKET, Key=key),
-    "UploadPart": lambda client, key: client.upload_part(Bucket=BUCKET, Key=key, UploadId="u", PartNumber=1, Body=b""),
-    "CopyObject": lambda client, key: client.copy_object(Bucket=BUCKET, Key=key, CopySource={"Bucket": BUCKET, "Key": key}),
-    "DeleteObjects": lambda client, key: client.delete_objects(Bucket=BUCKET, Delete={"Objects": [{"Key": key}]}),
+SUBRESOURCES = {
     "PutObjectTagging": lambda client, key: client.put_object_tagging(Bucket=BUCKET, Key=key, Tagging={"TagSet": []}),
     "DeleteObjectTagging": lambda client, key: client.delete_object_tagging(Bucket=BUCKET, Key=key),
     "PutObjectAcl": lambda client, key: client.put_object_acl(Bucket=BUCKET, Key=key, ACL="private"),
-    "PutBucketVersioning": lambda client, key: client.put_bucket_versioning(
-        Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"}),
-    "DeleteBucketPolicy": lambda client, key: client.delete_bucket_policy(Bucket=BUCKET),
 }
 
 
-@pytest.mark.parametrize("operation", NOT_FENCED_YET)
+@pytest.mark.parametrize("operation", SUBRESOURCES)
+def test_what_changes_an_object_beside_its_bytes_is_fenced(stack: Stack, boto: Boto3, key: str, operation: str) -> None:
+    assert boto.put(BUCKET, key, b"by 42", "42").ok
+    with stack.refused_once(STALE):
+        answer = boto_answer(lambda: SUBRESOURCES[operation](boto.client("41"), key))
+    assert_refused(answer, 409, "StaleFenceToken")
+    with stack.refused_once(MISSING):
+        answer = boto_answer(lambda: SUBRESOURCES[operation](boto.client(), key))
+    assert_refused(answer, 428, "FenceTokenRequired")
+
+
 @pytest.mark.parametrize("token", ["42", None], ids=["token", "no-token"])
-def test_what_is_not_fenced_yet_is_refused(stack: Stack, boto: Boto3, key: str, operation: str, token: str | None) -> None:
+def test_what_cannot_be_fenced_is_refused(stack: Stack, boto: Boto3, key: str, token: str | None) -> None:
     assert boto.put(BUCKET, key, b"by 42", "42").ok
     with stack.refused_once(UNSUPPORTED):
-        answer = boto_answer(lambda: NOT_FENCED_YET[operation](boto.client(token), key))
+        answer = boto_answer(boto.client(token).put_object, Bucket=BUCKET, Key=key, Body=b"more", WriteOffsetBytes=5)
     assert_refused(answer, 501, "FenceUnsupportedOperation")
     assert boto.get(BUCKET, key).body == b"by 42"
 
 
-def test_multipart_of_the_command_line_tools_is_refused(stack: Stack, tmp_path: Path, key: str) -> None:
+BUCKET_WIDE = {
+    "PutBucketVersioning": lambda client: client.put_bucket_versioning(
+        Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"}),
+    "DeleteBucketPolicy": lambda client: client.delete_bucket_policy(Bucket=BUCKET),
+}
+
+
+@pytest.mark.parametrize("operation", BUCKET_WIDE)
+@pytest.mark.parametrize("token", ["42", None], ids=["token", "no-token"])
+def test_what_reaches_all_of_a_bucket_is_refused(stack: Stack, boto: Boto3, operation: str, token: str | None) -> None:
+    with stack.refused_once(UNSUPPORTED):
+        answer = boto_answer(lambda: BUCKET_WIDE[operation](boto.client(token)))
+    assert_refused(answer, 403, "FenceBucketOperationDenied")
+
+
+def test_a_batch_is_answered_key_by_key(stack: Stack, boto: Boto3, key: str) -> None:
+    newer, older, free = (f"{key}/{name}" for name in ("newer", "older", "free"))
+    assert boto.put(BUCKET, newer, b"by 43", "43").ok
+    assert boto.put(BUCKET, older, b"by 41", "41").ok
+    assert boto.put(BUCKET, free, b"by nobody").ok
+    objects = [{"Key": name} for name in (newer, older, free)]
+    with stack.refused_once(STALE):
+        answer = boto.client("42").delete_objects(Bucket=BUCKET, Delete={"Objects": objects})
+    assert [(error["Key"], error["Code"]) for error in answer["Errors"]] == [(newer, "StaleFenceToken")]
+    assert [deleted["Key"] for deleted in answer["Deleted"]] == [older, free]
+    assert boto.list(BUCKET, key).keys == (newer,)
+
+
+def test_a_stale_multipart_upload_of_the_command_line_tools(stack: Stack, boto: Boto3, tmp_path: Path, key: str) -> None:
     """Both turn to multipart by themselves: `aws s3 cp` above 8 MiB, s3cmd above 15 MiB."""
     large = tmp_path / "large"
     large.write_bytes(bytes(16 << 20))
-    target = f"s3://{BUCKET}/{key}"
-    with stack.refused_once(UNSUPPORTED):
-        answer = AwsCli(stack.site, tmp_path).run("42", "s3", "cp", "--only-show-errors", str(large), target)
-    assert_refused(answer, 501, "FenceUnsupportedOperation")
-    with stack.refused_once(UNSUPPORTED):
-        answer = S3Cmd(stack.site, tmp_path).put(BUCKET, key, large.read_bytes(), "42")
-    assert_refused(answer, 501, "FenceUnsupportedOperation")
-    assert Boto3(stack.site, tmp_path).list(BUCKET, key).keys == ()
+    assert boto.put(BUCKET, key, b"by 42", "42").ok
+    with stack.refused_once(STALE):
+        answer = AwsCli(stack.site, tmp_path).run("41", "s3", "cp", "--only-show-errors", str(large), f"s3://{BUCKET}/{key}")
+    assert_refused(answer, 409, "StaleFenceToken")
+    with stack.refused_once(STALE):
+        answer = S3Cmd(stack.site, tmp_path).put(BUCKET, key, large.read_bytes(), "41")
+    assert_refused(answer, 409, "StaleFenceToken")
+    assert boto.get(BUCKET, key).body == b"by 42"
+
+
+def test_an_upload_that_loses_the_lock_half_way(stack: Stack, boto: Boto3, key: str) -> None:
+    """A newer holder writes between two parts: the next part is refused, and so is the end."""
+    upload = {"Bucket": BUCKET, "Key": key, "UploadId": boto.client("42").create_multipart_upload(
+        Bucket=BUCKET, Key=key)["UploadId"]}
+    part = boto.client("42").upload_part(**upload, PartNumber=1, Body=b"by 42")
+    assert boto.put(BUCKET, key, b"by 43", "43").ok
+    with stack.refused_once(STALE):
+        answer = boto_answer(boto.client("42").upload_part, **upload, PartNumber=2, Body=b"late")
+    assert_refused(answer, 409, "StaleFenceToken")
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    with stack.refused_once(STALE):
+        answer = boto_answer(boto.client("42").complete_multipart_upload, **upload, MultipartUpload=parts)
+    assert_refused(answer, 409, "StaleFenceToken")
+    assert boto.get(BUCKET, key).body == b"by 43"
 
 
 def test_the_high_level_commands_of_aws_cli(stack: Stack, tmp_path: Path, key: str) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seaweedfs import die_with_parent
+from tls import Authority
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("FENCEPOST_BIN", REPOSITORY / "target" / "debug" / "fencepost"))
@@ -35,10 +36,12 @@ class Site:
     endpoint: str
     access_key: str
     secret_key: str
+    # Who vouches for an https endpoint.
+    ca_file: Path | None = None
 
     @property
     def address(self) -> tuple[str, int]:
-        host, port = self.endpoint.removeprefix("http://").split(":")
+        host, port = self.endpoint.split("//")[1].split(":")
         return host, int(port)
 
 
@@ -63,16 +66,17 @@ class Proxy:
             )
 
     @classmethod
-    def dev(cls, log: Path, *, data: Path | None = None) -> Proxy:
+    def dev(cls, log: Path, *, data: Path | None = None, tls: Authority | None = None) -> Proxy:
         """`fencepost dev`: the proxy and the embedded store in one process."""
         where = [] if data is None else ["--data", str(data)]
-        proxy = cls(["dev", "--listen", _ANY_PORT, "--admin", _ANY_PORT, *where], log)
+        secured = [] if tls is None else tls.settings()
+        proxy = cls(["dev", "--listen", _ANY_PORT, "--admin", _ANY_PORT, *where, *secured], log)
         # The last line that it prints.
         proxy.admin = proxy._wait_for(r"(http://\S+?:\d+)/metrics \| grep \S+\n")[1]
         proxy.site = Site(*(
             proxy._wait_for(rf"export {name}=(\S+)")[1]
             for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-        ))
+        ), tls and tls.ca_file)
         return proxy
 
     @classmethod

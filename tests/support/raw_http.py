@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import http.client
 import socket
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote
 
 from botocore.auth import S3SigV4Auth
@@ -110,14 +112,15 @@ class RawConnection:
         self._socket.shutdown(socket.SHUT_WR)
 
 
-def fetch(method: str, url: str, body: bytes | None = None) -> tuple[int, bytes]:
+def fetch(method: str, url: str, body: bytes | None = None, ca_file: Path | None = None) -> tuple[int, bytes]:
     """One request without any client's help."""
     request = urllib.request.Request(url, data=body, method=method)
     if body is not None:
         # urllib would add a form's type, and the link signs no type.
         request.add_header("Content-Type", "application/octet-stream")
+    context = ssl.create_default_context(cafile=ca_file) if ca_file else None
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=context) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read()

@@ -184,6 +184,7 @@ def boto_client(site: Site, token: str | None = None, carrier: str = SESSION, **
         endpoint_url=site.endpoint, region_name=REGION,
         aws_access_key_id=site.access_key, aws_secret_access_key=site.secret_key,
         aws_session_token=f"fence:{token}" if in_session else None,
+        verify=site.ca_file and str(site.ca_file),
         config=Config(s3={"addressing_style": "path"}, **config),
     )
     if token is not None and carrier == HEADER:
