@@ -23,8 +23,9 @@ use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::config::{self, BackendConfig};
-use crate::fence::Enforcement;
+use crate::fence::{Enforcement, Tag};
 use crate::s3::{EtagQuotes, strip_quotes};
+use crate::upstream::forms_of;
 
 /// How long the probe may take.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -36,7 +37,8 @@ const HALF_BODY_PAUSE: Duration = Duration::from_millis(150);
 const RACE_ROUNDS: usize = 3;
 
 /// The scratch objects: one for each thing that is tried, one for each round of a race.
-const KEYS: [&str; 13] = ["a", "b", "c", "d", "e0", "e1", "e2", "f0", "f1", "f2", "g0", "g1", "g2"];
+const KEYS: [&str; 15] =
+    ["a", "b", "c", "d", "e0", "e1", "e2", "f0", "f1", "f2", "g0", "g1", "g2", "k0", "k1"];
 
 /// An ETag that no object has.
 const FOREIGN_ETAG: &str = "00000000000000000000000000000000";
@@ -180,6 +182,7 @@ impl Scratch<'_> {
         self.race_creates().await?;
         self.race_swaps(etag_quotes).await?;
         let delete = self.learn_delete(etag_quotes, backend.conditional_delete).await?;
+        self.look_at_tags().await?;
         let merges_slashes = self.learn_slashes().await?;
         Ok(Findings { etag_quotes, delete, merges_slashes })
     }
@@ -338,6 +341,18 @@ impl Scratch<'_> {
                 Ok(Enforcement::Exclusive)
             }
         }
+    }
+
+    /// Where ETags repeat, the fence has to foretell them (F4): they have to be what S3's are.
+    async fn look_at_tags(&self) -> Result<(), ProbeError> {
+        let (one, other) = (self.created("k0").await?, self.created("k1").await?);
+        // Both were written with the body "1".
+        let foretold = forms_of(b"1").plain == Tag::Version(strip_quotes(&one).to_owned());
+        if one == other && !foretold {
+            let failure = "leaves ETags that repeat and are not the MD5 of the bytes";
+            return Err(unsound("PutObject", failure));
+        }
+        Ok(())
     }
 
     /// Whether the store takes `a//b` or `/a` for another key. One that refuses such keys (MinIO

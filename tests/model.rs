@@ -46,6 +46,7 @@ const PROTOCOL: Protocol = Protocol {
     signature_seconds: 1,
     bodiless_life_seconds: 1,
     body_stall_seconds: 1,
+    assembly_seconds: 1,
     rules: Rules::ALL,
 };
 

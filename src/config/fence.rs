@@ -27,6 +27,9 @@ pub struct FenceConfig {
     /// The store cuts off a body that has stopped arriving within this time (F9). An assumption
     /// about the store, not a timeout of the proxy.
     pub body_stall_seconds: Seconds<1, 86_400>,
+    /// The store has carried out a copy, or the completion of a multipart upload, within this time
+    /// (F9). An assumption about the store.
+    pub assembly_seconds_max: Seconds<1, 86_400>,
     /// The store refuses a signed request that is older than this (F9). An assumption about the
     /// store: AWS, MinIO and Ceph use 15 minutes.
     pub signature_lifetime_seconds: Seconds<1, 604_800>,
@@ -48,6 +51,7 @@ impl Default for FenceConfig {
             contention_wait_seconds_max: Seconds::new(10),
             intents_max: Count::new(64),
             body_stall_seconds: Seconds::new(300),
+            assembly_seconds_max: Seconds::new(600),
             signature_lifetime_seconds: Seconds::new(900),
             settle_delay_milliseconds: Milliseconds::new(200),
             bucket_operations: BucketOperations::Deny,

@@ -203,9 +203,10 @@ pub(super) fn admit(
 /// none that anybody expects.
 fn leaves_any_tag(protocol: &Protocol, operation: &Operation) -> bool {
     match &operation.change {
-        Change::Put(_) | Change::Delete | Change::Touch => false,
+        Change::Put(_) | Change::Delete => false,
         Change::Assemble(assembly) => assembly.leaves.is_none() && protocol.tags == Tags::Repeat,
-        Change::DeleteVersion => true,
+        // A store that does not know the sub-resource may take a touch for a plain write.
+        Change::Touch | Change::DeleteVersion => true,
     }
 }
 
@@ -309,8 +310,10 @@ fn expiry(
 ) -> StoreTime {
     let (lifetime, seen_alive, stall) = match (&operation.change, terms.form) {
         (Change::Delete | Change::DeleteVersion, _) => (protocol.bodiless_life_seconds, 0, 0),
-        (Change::Touch | Change::Assemble(_), _) => {
-            (protocol.bodiless_life_seconds, 0, protocol.body_stall_seconds)
+        (Change::Touch, _) => (protocol.bodiless_life_seconds, 0, protocol.body_stall_seconds),
+        (Change::Assemble(_), _) => {
+            let executes = protocol.body_stall_seconds.saturating_add(protocol.assembly_seconds);
+            (protocol.bodiless_life_seconds, 0, executes)
         }
         (Change::Put(Contents::Streamed), Form::Plain) => {
             let seen_alive = snapshot.time.map_or(u64::MAX, |time| time.0);

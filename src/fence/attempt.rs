@@ -220,7 +220,11 @@ impl Attempt {
     }
 
     fn observed(&mut self, why: Why, tag: Tag, stamp: Option<OperationId>) -> Effect {
-        let own = stamp == Some(self.operation.stamp);
+        // An upload's stamp is that of everybody who tries to complete it. Where ordinary writes are
+        // not on record, only a tag that has changed since shuts lower tokens out (F5).
+        let repeats = self.protocol.tags == Tags::Repeat;
+        let shuts_out = repeats || !self.assembles() || !self.sent_on(&tag);
+        let own = stamp == Some(self.operation.stamp) && shuts_out;
         match why {
             Why::ReadBack | Why::Surprise | Why::Consumed if own => self.applied(tag, true),
             Why::ReadBack => self.read_back(&tag),
@@ -232,15 +236,13 @@ impl Attempt {
             Why::Surprise if self.assembles() && self.sent_on(&tag) => {
                 self.finish(Verdict::Rejected)
             }
-            // It has settled its own outcome, and F5 is judged by what is there now. If that is
-            // another object, nobody can tell whether this one was ever there.
-            Why::Verify if self.reported.as_ref() == Some(&tag) => self.applied(tag, false),
-            Why::Verify => {
-                self.settle_sent();
-                self.memory.forget_object();
-                self.finish(Verdict::OutcomeUnknown)
+            // F5 is judged by what is there now. If that is another object, nobody can tell whether
+            // this one was ever there.
+            Why::Verify if own || (shuts_out && self.is_as_reported(&tag)) => {
+                self.applied(tag, false)
             }
-            Why::Expect if own && self.assembles() => {
+            Why::Verify => self.unverified(),
+            Why::Expect if own && repeats && self.assembles() => {
                 self.done_before = true;
                 self.tag = Some(tag);
                 self.proceed()
@@ -274,6 +276,18 @@ impl Attempt {
             self.record_fresh = false;
         }
         self.proceed()
+    }
+
+    /// What was reported of an upload without a stamp of its own is told by its tag alone.
+    fn is_as_reported(&self, tag: &Tag) -> bool {
+        self.operation.stamp == self.operation.id && self.reported.as_ref() == Some(tag)
+    }
+
+    /// The store has answered, so nothing is on its way any more; what it did is not known.
+    fn unverified(&mut self) -> Effect {
+        self.settle_sent();
+        self.memory.forget_object();
+        self.finish(Verdict::OutcomeUnknown)
     }
 
     fn completes_upload(&self) -> bool {
@@ -350,11 +364,7 @@ impl Attempt {
         match why {
             // The refusal may have come from the operation's own success (F10).
             Why::Surprise | Why::Consumed => self.finish(Verdict::OutcomeUnknown),
-            Why::Verify => {
-                self.settle_sent();
-                self.memory.forget_object();
-                self.finish(Verdict::OutcomeUnknown)
-            }
+            Why::Verify => self.unverified(),
             Why::Expect | Why::Confirm => self.finish(Verdict::Unavailable),
             Why::ReadBack => self.read_back_later(),
         }
@@ -399,7 +409,8 @@ impl Attempt {
         }
         self.memory.tag = Some(tag.clone());
         self.memory.chain = match (&tag, self.protocol.tags) {
-            (Tag::Version(etag), Tags::Unique) => {
+            // What is recognised of an assembly may be another's work, under a newer token.
+            (Tag::Version(etag), Tags::Unique) if !(recognised && self.assembles()) => {
                 Some(Chain { token: self.operation.token, tag: etag.clone(), absent_expected })
             }
             (Tag::Version(_) | Tag::Absent, Tags::Repeat | Tags::Unique) => None,

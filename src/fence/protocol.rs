@@ -115,11 +115,14 @@ pub struct Protocol {
     pub signature_seconds: u64,
     /// After how long a request without a body has certainly been refused or carried out, counted
     /// from its signature, in seconds (F9). It is signed in the query, with an expiry of its own.
-    /// What has a small body, or work to do before it takes effect, is signed in the same way and
-    /// is given `body_stall_seconds` more.
+    /// What has a small body is signed in the same way and is given `body_stall_seconds` more, and
+    /// what has work to do before it takes effect `assembly_seconds` more than that.
     pub bodiless_life_seconds: u64,
     /// After how long the store has cut off a body that stopped arriving, in seconds (F9).
     pub body_stall_seconds: u64,
+    /// How long the store may take to carry out a copy or the completion of an upload, in seconds
+    /// (F9).
+    pub assembly_seconds: u64,
     /// The rules in force.
     pub rules: Rules,
 }
@@ -202,7 +205,12 @@ impl Operation {
     pub fn is_exclusive(&self, protocol: &Protocol) -> bool {
         match &self.change {
             Change::Put(_) => false,
-            Change::Assemble(assembly) => assembly.enforcement == Enforcement::Exclusive,
+            // Where tags are unique, the tag has to change after the token has entered the record:
+            // nothing else shuts out writes that are not on record. Only the exclusive order of
+            // record and object sees to that.
+            Change::Assemble(assembly) => {
+                assembly.enforcement == Enforcement::Exclusive || protocol.tags == Tags::Unique
+            }
             Change::Delete => protocol.delete == Enforcement::Exclusive,
             Change::Touch | Change::DeleteVersion => true,
         }

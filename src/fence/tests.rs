@@ -20,6 +20,7 @@ const PROTOCOL: Protocol = Protocol {
     signature_seconds: 900,
     bodiless_life_seconds: 30,
     body_stall_seconds: 60,
+    assembly_seconds: 90,
     rules: Rules::ALL,
 };
 const UNIQUE: Protocol = Protocol { tags: Tags::Unique, ..PROTOCOL };

@@ -9,13 +9,10 @@ use crate::fence::{Mode, admit_bucket_operation, admit_unfenced, needs_record};
 use crate::ledger::Scope;
 use crate::policy::Fencing;
 use crate::s3::{
-    Bucket, Footprint, ObjectKey, Operation, Query, S3Error, Target, Write, side_door,
-    unknown_write_header,
+    Bucket, Footprint, ObjectKey, Operation, Query, S3Error, Target, Write, overrides_method,
+    side_door, unknown_write_header,
 };
 use crate::telemetry::Reason;
-
-/// The header that some servers take for the method.
-const METHOD_OVERRIDE: &str = "x-http-method-override";
 
 /// What is done about keys that the store takes for spellings of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +35,8 @@ impl Proxy {
         let footprint = request.operation.footprint();
         let door = side_door(&request.parts.headers).map(str::to_owned);
         // Another method in a header is another operation to whoever honours it.
-        if footprint == Footprint::Reads && door.as_deref() != Some(METHOD_OVERRIDE) {
+        let overridden = request.parts.headers.keys().any(|name| overrides_method(name.as_str()));
+        if footprint == Footprint::Reads && !overridden {
             return self.read(request, body).await;
         }
         let door = door.or_else(|| self.unknown_header(footprint, &request));
@@ -215,6 +213,10 @@ impl Proxy {
         match &request.target {
             Target::Service => policy.is_off_for_service(),
             _ if operation.reaches_other_buckets(query) => policy.is_off_for_service(),
+            // A vendor's header can make a copy a rename, which deletes its source.
+            _ if side_door && request.parts.headers.contains_key("x-amz-copy-source") => {
+                policy.is_off_for_service()
+            }
             Target::Object(bucket, key) if !side_door && operation.stays_on_its_key(query) => {
                 let scope = self.scope_of(bucket, key);
                 let key = scope.as_ref().map_or(key, |scope| &scope.key);

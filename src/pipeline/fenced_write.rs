@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use http::header::{self, HeaderMap};
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 
 use super::body::{self, ClientBody, Prepared};
 use super::driver::{Bytes, Driver, Findings};
@@ -80,6 +80,10 @@ impl Proxy {
         if protocol.tags == Tags::Unique && matches!(write, Write::Touch | Write::DeleteVersion) {
             return Err(self.unsupported(&request, None));
         }
+        // Nobody has looked at the encryption that an upload without a binding was created with.
+        if protocol.tags == Tags::Unique && write == Write::Complete && holder.stamp.is_none() {
+            return Err(self.unsupported(&request, None));
+        }
         let condition = client_condition(&request.parts.headers)?;
         if write == Write::DeleteVersion && !condition.is_none() {
             return Err(respond::conditional_version_delete());
@@ -100,6 +104,9 @@ impl Proxy {
         self.record(&scope, holder.token, request.origin(), &verdict, &findings);
         if write == Write::Complete && matches!(verdict, Verdict::Applied { .. }) {
             self.forget_later(&scope, &request);
+        }
+        if write == Write::Copy && pin_failed(&verdict, &findings, &request.parts.headers) {
+            return Err(respond::contended(Contention::LostRaces));
         }
         let stale_status = self.0.settings.stale_status;
         respond::verdict(verdict, findings, holder.token, &scope, stale_status, request.operation)
@@ -139,6 +146,7 @@ impl Proxy {
         let settings = &self.0.settings;
         let time_max = settings.request_body_max;
         let mut headers = for_store(request.parts.headers.clone());
+        remove_foreign_extensions(&mut headers);
         let method = request.parts.method.clone();
         let (change, bytes) = match write {
             Write::Delete => (Change::Delete, Bytes::Message(Method::DELETE, bytes::Bytes::new())),
@@ -147,6 +155,10 @@ impl Proxy {
             }
             Write::Touch => {
                 let message = body::message(body, &mut headers, time_max).await?;
+                // A restore can be told to write what it finds elsewhere.
+                if message.windows(14).any(|part| part == b"OutputLocation") {
+                    return Err(self.unsupported(request, None));
+                }
                 (Change::Touch, Bytes::Message(method, message))
             }
             Write::Complete => {
@@ -258,12 +270,17 @@ impl Proxy {
         if driver.guard.is_none() {
             driver.take_place().await;
         }
-        if let Some(mut guard) = driver.guard.take() {
-            memory.absorb(&guard);
-            *guard = memory;
-        }
-        if owes {
-            self.settle_later(scope, slot);
+        match driver.guard.take() {
+            Some(mut guard) => {
+                memory.absorb(&guard);
+                *guard = memory;
+                if owes {
+                    self.settle_later(scope, slot);
+                }
+            }
+            // What is settled must not be lost: it would stay in the record until it expires.
+            None if owes => self.settle_when_free(scope, slot, memory),
+            None => {}
         }
         (verdict, driver.findings)
     }
@@ -369,6 +386,26 @@ fn single<'a>(
         (Some(_), Some(_)) => Err(malformed()),
         (Some(value), None) => value.to_str().map(Some).map_err(|_| malformed()),
     }
+}
+
+/// Removes what is neither HTTP's nor S3's: some store may have a meaning for it.
+fn remove_foreign_extensions(headers: &mut HeaderMap) {
+    let is_foreign = |name: &&header::HeaderName| {
+        name.as_str().starts_with("x-") && !name.as_str().starts_with("x-amz-")
+    };
+    let foreign: Vec<header::HeaderName> = headers.keys().filter(is_foreign).cloned().collect();
+    for name in foreign {
+        headers.remove(name);
+    }
+}
+
+/// Whether a copy was refused because its source is not what the proxy has looked at any more,
+/// though its client asked for no condition.
+fn pin_failed(verdict: &Verdict, findings: &Findings, headers: &HeaderMap) -> bool {
+    let answer = findings.answer.as_ref().and_then(|answer| answer.answer.as_ref());
+    let refused = answer.is_some_and(|answer| answer.status == StatusCode::PRECONDITION_FAILED);
+    let asked = headers.keys().any(|name| name.as_str().starts_with("x-amz-copy-source-if-"));
+    *verdict == Verdict::Rejected && refused && !asked
 }
 
 /// Where tags are unique, ordinary writes are not on record, so that nobody knows which of them

@@ -231,14 +231,13 @@ impl Proxy {
 }
 
 /// Whether a copy or a rename reads from `bucket`, in whatever way a store writes a bucket before a
-/// key (`/bucket/key`, `bucket/key`, `:bucket/key`): its name anywhere before the key will do.
+/// key (`/bucket/key`, `bucket/key`, `:bucket/key`): its name anywhere in it will do, because some resolve dots.
 fn copies_from(headers: &HeaderMap, bucket: &Bucket) -> bool {
     ["x-amz-copy-source", "x-amz-rename-source"].into_iter().any(|name| {
         headers.get_all(name).iter().any(|source| {
             let path = percent_decode(source.as_bytes());
             let path = String::from_utf8_lossy(&path);
-            let first = path.split('/').find(|part| !part.is_empty()).unwrap_or_default();
-            first.contains(bucket.as_str())
+            path.split('/').any(|part| part.contains(bucket.as_str()))
         })
     })
 }

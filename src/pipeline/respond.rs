@@ -213,6 +213,11 @@ fn rejected(findings: Findings) -> Result<Response<ResponseBody>, S3Error> {
     let Some(answer) = findings.answer else { return Err(internal()) };
     match (answer.answer, answer.error) {
         (Some(answer), _) if !answer.status.is_success() => Ok(store_answer(answer)),
+        // A refusal inside of a 200, which can only be that of a precondition.
+        (Some(answer), _) if answer.code().is_some() => {
+            let status = StatusCode::PRECONDITION_FAILED;
+            Ok(store_answer(Answer { status, ..answer }))
+        }
         (_, Some(SendError::Unsent(_) | SendError::Lost(_))) => Err(unavailable()),
         (_, None) => Err(internal()),
     }

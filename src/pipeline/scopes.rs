@@ -90,11 +90,11 @@ impl Scopes {
     }
 }
 
-/// What is remembered of multipart uploads. A binding never changes, and whether an upload has one
-/// is settled before anybody knows its id, so that both answers can be kept.
+/// What is remembered of multipart uploads. A binding never changes. That there is none is not
+/// remembered: a listing may show an upload before its binding is written.
 #[derive(Debug)]
 pub(super) struct Bindings {
-    known: DashMap<Upload, Option<Binding>>,
+    known: DashMap<Upload, Binding>,
     entries_max: usize,
 }
 
@@ -103,12 +103,11 @@ impl Bindings {
         Self { known: DashMap::new(), entries_max }
     }
 
-    /// What is remembered; `None` if nothing is.
-    pub(super) fn get(&self, upload: &Upload) -> Option<Option<Binding>> {
+    pub(super) fn get(&self, upload: &Upload) -> Option<Binding> {
         self.known.get(upload).map(|known| *known)
     }
 
-    pub(super) fn note(&self, upload: Upload, binding: Option<Binding>) {
+    pub(super) fn note(&self, upload: Upload, binding: Binding) {
         if self.known.len() >= self.entries_max {
             // They can all be asked for again.
             self.known.clear();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::Proxy;
 use super::scopes::Slot;
+use crate::fence::Memory;
 use crate::ledger::{Scope, SwapOutcome};
 
 /// How often one withdrawal begins anew when others change the record at the same time.
@@ -28,6 +29,15 @@ impl Proxy {
             tokio::time::sleep(proxy.0.settings.settle_delay).await;
             slot.settling.store(false, Ordering::Release);
             proxy.withdraw(&scope, &slot).await;
+        });
+    }
+
+    /// The same for what an operation has settled that did not get the place in its scope.
+    pub(super) fn settle_when_free(&self, scope: &Scope, slot: &Arc<Slot>, settled: Memory) {
+        let (proxy, scope, slot) = (self.clone(), scope.clone(), Arc::clone(slot));
+        tokio::spawn(async move {
+            slot.memory.lock().await.absorb(&settled);
+            proxy.settle_later(&scope, &slot);
         });
     }
 

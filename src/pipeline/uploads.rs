@@ -17,6 +17,9 @@ use crate::policy::Fencing;
 use crate::s3::{Operation, Query, S3Error};
 use crate::upstream::{for_store, set_length, stamp};
 
+/// Longer ids are nobody's: they would only fill the memory.
+const UPLOAD_ID_BYTES_MAX: usize = 1024;
+
 /// How long an upload that is over is remembered, so that a client that lost the answer to its
 /// completion and asks again is recognised.
 const FORGET_DELAY: Duration = Duration::from_secs(300);
@@ -45,8 +48,8 @@ impl Proxy {
             return self.write_without_token(fencing, &scope, request, body).await;
         };
         if request.operation == Operation::AbortMultipartUpload && bound == Some(token) {
-            let answer = self.pass(admit_abort_of_own_upload(), request, body).await?;
-            return Ok(answer);
+            self.forget_later(&scope, &request);
+            return self.pass(admit_abort_of_own_upload(), request, body).await;
         }
         let slot = self.0.scopes.slot(&scope);
         if !slot.is_known() {
@@ -95,7 +98,7 @@ impl Proxy {
                 self.0.upstream.abort_upload(&request.route, &upload.id).await;
                 return Err(respond::unavailable());
             }
-            self.0.bindings.note(upload, Some(binding));
+            self.0.bindings.note(upload, binding);
         }
         Ok(respond::store_answer(answer))
     }
@@ -108,13 +111,15 @@ impl Proxy {
     ) -> Result<Option<Binding>, S3Error> {
         let Some(upload) = upload_of(scope, request) else { return Ok(None) };
         if let Some(known) = self.0.bindings.get(&upload) {
-            return Ok(known);
+            return Ok(Some(known));
         }
         let found = self.0.ledger.binding(&upload).await.map_err(|error| {
             tracing::error!(request_id = %request.id, %scope, %error, "the ledger failed");
             respond::unavailable()
         })?;
-        self.0.bindings.note(upload, found);
+        if let Some(binding) = found {
+            self.0.bindings.note(upload, binding);
+        }
         Ok(found)
     }
 
@@ -135,5 +140,9 @@ impl Proxy {
 fn upload_of(scope: &Scope, request: &Understood) -> Option<Upload> {
     let query = Query::new(request.route.query.as_deref().unwrap_or_default());
     let id = String::from_utf8(query.value("uploadId")?).ok()?;
-    Some(Upload { bucket: scope.bucket.clone(), key: scope.key.clone(), id })
+    (id.len() <= UPLOAD_ID_BYTES_MAX).then(|| Upload {
+        bucket: scope.bucket.clone(),
+        key: scope.key.clone(),
+        id,
+    })
 }

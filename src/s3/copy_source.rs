@@ -34,7 +34,7 @@ impl CopySource {
             .ok_or(TargetError::NotAbsolute)?;
         let bucket = std::str::from_utf8(bucket).map_err(|_| TargetError::InvalidBucketName)?;
         let version_id = match query.split_once('=') {
-            Some(("versionId", id)) if !id.is_empty() && !id.contains('&') => Some(id.to_owned()),
+            Some(("versionId", id)) if is_encoded_value(id) => Some(id.to_owned()),
             None if query.is_empty() => None,
             Some(_) | None => return Err(TargetError::NotAbsolute),
         };
@@ -53,6 +53,13 @@ impl CopySource {
         let text = format!("/{}/{key}{}", self.bucket, version.unwrap_or_default());
         HeaderValue::from_str(&text).expect("a percent-encoded path is ASCII")
     }
+}
+
+/// Whether the text is a value of a query as a client writes it: nothing in it separates, and
+/// nothing is left to be encoded.
+fn is_encoded_value(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%+/=:".contains(&byte);
+    !text.is_empty() && text.bytes().all(plain)
 }
 
 #[cfg(test)]
@@ -93,6 +100,8 @@ mod tests {
             "arn:aws:s3:us-east-1:1:accesspoint/a/object/k",
             "/buc/k?versionId=",
             "/buc/k?versionId=a&b=c",
+            "/buc/k?versionId=a b",
+            "/buc/k?versionId=a;b",
             "/buc/k?acl",
         ] {
             assert!(parse(text).is_err(), "{text}");

@@ -12,7 +12,7 @@ mod table;
 use http::{HeaderMap, Method};
 
 pub use self::document::document;
-pub use self::headers::{side_door, unknown_write_header};
+pub use self::headers::{overrides_method, side_door, unknown_write_header};
 use self::table::{Row, TABLE};
 use super::{Query, Target};
 

@@ -47,6 +47,7 @@ pub(super) fn settings(
             signature_seconds: fence.signature_lifetime_seconds.duration().as_secs(),
             bodiless_life_seconds: (BODILESS_SIGNATURE_SECONDS + EXECUTION_SECONDS_MAX).into(),
             body_stall_seconds: fence.body_stall_seconds.duration().as_secs(),
+            assembly_seconds: fence.assembly_seconds_max.duration().as_secs(),
             rules,
         },
         copy: match config.backend.conditional_copy {

@@ -50,7 +50,11 @@ impl Answer {
             if exclusive && refusal == Outcome::Refused { Outcome::Rejected } else { refusal }
         };
         match change {
-            Change::Assemble(_) if self.status.is_success() => self.assembled(),
+            Change::Assemble(_) if self.status.is_success() => {
+                let assembled = self.assembled();
+                let refused = exclusive && assembled == Outcome::Refused;
+                if refused { Outcome::Rejected } else { assembled }
+            }
             Change::Assemble(_) if self.is_no_such_upload() => Outcome::Consumed,
             Change::Touch | Change::DeleteVersion if self.status.is_success() => Outcome::Done,
             Change::Assemble(_) | Change::Touch | Change::DeleteVersion => refusal(),
@@ -206,6 +210,7 @@ mod tests {
         let error = |code: &str| format!("   <Error><Code>{code}</Code></Error>");
         assert_eq!(outcome(200, &error("InternalError"), true), Outcome::Unknown);
         assert_eq!(outcome(200, &error("PreconditionFailed"), false), Outcome::Refused);
+        assert_eq!(outcome(200, &error("PreconditionFailed"), true), Outcome::Rejected);
         assert_eq!(outcome(200, "", true), Outcome::Unknown);
         assert_eq!(outcome(200, "<R><ETag>a b</ETag></R>", true), Outcome::Unknown);
         assert_eq!(outcome(404, &error("NoSuchUpload"), true), Outcome::Consumed);

@@ -84,9 +84,6 @@ async fn acl_retention_and_the_like_are_refused_to_a_stale_holder_before_the_sto
         (Method::PUT, "?acl"),
         (Method::PUT, "?retention"),
         (Method::PUT, "?legal-hold"),
-        (Method::PUT, "?annotation&annotationName=n"),
-        (Method::DELETE, "?annotation&annotationName=n"),
-        (Method::PUT, "?encryption"),
         (Method::POST, "?restore"),
         (Method::POST, "?restore&versionId=null"),
     ];

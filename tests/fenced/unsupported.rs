@@ -37,6 +37,30 @@ const SHAPES: &[Shape] = &[
         "/data/k",
         &[("x-amz-copy-source", "/data/other"), ("x-amz-copy-sources", "/data/third")],
     ),
+    ("PutObjectAnnotation", "PUT", "/data/k?annotation&annotationName=n", &[]),
+    ("DeleteObjectAnnotation", "DELETE", "/data/k?annotation&annotationName=n", &[]),
+    ("UpdateObjectEncryption", "PUT", "/data/k?encryption", &[]),
+    // Each of these is a plain write to some store.
+    ("WriteObjectSubresource", "PUT", "/data/k?partNumber=1", &[]),
+    (
+        "WriteObjectSubresource",
+        "PUT",
+        "/data/k?uploadId=u",
+        &[("x-amz-copy-source", "/data/other")],
+    ),
+    ("WriteObjectSubresource", "PUT", "/data/k?partNumber=1&uploadId=", &[]),
+    ("WriteObjectSubresource", "DELETE", "/data/k?uploadId=", &[]),
+    ("WriteObjectSubresource", "DELETE", "/data/k?versionId=", &[]),
+    ("UploadPart", "PUT", "/data/k?partNumber=1&uploadId=u&uploadId=", &[]),
+    // Each of these is a form to some store, whatever its query says.
+    ("PostObject", "POST", "/data?delete", &[("content-type", "Multipart/form-data; boundary=b")]),
+    ("PostObject", "POST", "/data?x", &[("content-type", "multipart/form-data; boundary=b")]),
+    (
+        "PostObject",
+        "POST",
+        "/data/k?select&select-type=2",
+        &[("content-type", " a, multipart/form-data; boundary=b")],
+    ),
     ("WriteObjectSubresource", "POST", "/data/k?append&position=0", &[]),
     ("WriteObjectSubresource", "PUT", "/data/k?compose", &[]),
     ("WriteObjectSubresource", "PUT", "/data/k?unheard-of", &[]),
@@ -112,6 +136,9 @@ async fn headers_that_open_a_side_door_in_some_store_are_refused() {
         ("x-amz-meta-snowball-auto-extract", "true"),
         ("x-goog-if-generation-match", "0"),
         ("x-http-method-override", "DELETE"),
+        ("x-method-override", "DELETE"),
+        ("x-tigris-rename", "true"),
+        ("x-rgw-meta-fencepost-operation", "0"),
     ];
     for (name, value) in doors {
         for client in [proxy.token(8), proxy.plain()] {

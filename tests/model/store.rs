@@ -97,8 +97,12 @@ impl Setting {
             (Ask::Delete | Ask::DeleteVersion, _, _) => {
                 terms.signed_at + protocol.bodiless_life_seconds
             }
-            (Ask::Touch | Ask::Complete(_) | Ask::CompleteUnforetold(_), _, _) => {
+            (Ask::Touch, _, _) => {
                 terms.signed_at + protocol.bodiless_life_seconds + protocol.body_stall_seconds
+            }
+            (Ask::Complete(_) | Ask::CompleteUnforetold(_), _, _) => {
+                let executes = protocol.body_stall_seconds + protocol.assembly_seconds;
+                terms.signed_at + protocol.bodiless_life_seconds + executes
             }
             (Ask::Stream(_), Form::Plain, Some(alive)) => {
                 alive.max(terms.signed_at + protocol.signature_seconds)

@@ -77,7 +77,7 @@ fn retryable(code: &'static str, message: impl Into<String>) -> S3Error {
         .header(header::RETRY_AFTER, RETRY_AFTER_SECONDS)
 }
 
-pub(super) fn contended(why: Contention) -> S3Error {
+pub(in super::super) fn contended(why: Contention) -> S3Error {
     let because = match why {
         Contention::ExclusiveOpen => {
             "an operation that the store cannot make conditional is still open on this object"

@@ -16,8 +16,8 @@ first row that fits is taken. Where a row is not about reading, the query may ho
 parameters shown (and those of the signature): stores differ in which of two parameters they look
 at first. A write with an `x-amz-*` header whose meaning is not known is refused in a fenced scope
 unless `fence.allowed_headers` names it, and so is one with a header that opens a side door in some
-store (`x-minio-*`, `x-rustfs-*`, `x-goog-*`, `x-amz-meta-snowball-auto-extract`,
-`x-http-method-override`).
+store (`x-minio-*`, `x-rustfs-*`, `x-goog-*`, `x-tigris-*` and others, `x-http-method-override`,
+`x-amz-meta-snowball-auto-extract`). Other `x-*` headers are left out of fenced writes.
 
 In a scope whose mode is `off`, and in an `if-fenced` one that has seen no token, every operation
 passes as it came, but for the browser's form, which becomes a PutObject.

@@ -7,12 +7,37 @@ use http::{HeaderMap, HeaderName};
 #[must_use]
 pub fn side_door(headers: &HeaderMap) -> Option<&str> {
     headers.keys().map(HeaderName::as_str).find(|name| {
-        name.starts_with("x-minio-")
-            || name.starts_with("x-rustfs-")
-            || name.starts_with("x-goog-")
+        VENDORS.iter().any(|vendor| name.starts_with(vendor))
             || *name == "x-amz-meta-snowball-auto-extract"
-            || *name == "x-http-method-override"
+            || METHOD_OVERRIDES.contains(name)
     })
+}
+
+/// The beginnings of headers by which a store can be made to do something else: a rename instead
+/// of a copy (Tigris), metadata by another name (Ceph), a replica.
+const VENDORS: [&str; 12] = [
+    "x-bz-",
+    "x-cos-",
+    "x-dho-",
+    "x-emc-",
+    "x-goog-",
+    "x-minio-",
+    "x-obs-",
+    "x-oss-",
+    "x-rgw-",
+    "x-rustfs-",
+    "x-tigris-",
+    "x-wasabi-",
+];
+
+/// Headers that some servers take for the method.
+const METHOD_OVERRIDES: [&str; 3] =
+    ["x-http-method", "x-http-method-override", "x-method-override"];
+
+/// Whether the header may be taken for the method.
+#[must_use]
+pub fn overrides_method(name: &str) -> bool {
+    METHOD_OVERRIDES.contains(&name)
 }
 
 /// What the `x-amz-*` headers of a write begin with, as far as it is known what they do: they

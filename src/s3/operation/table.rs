@@ -76,10 +76,13 @@ const PUT: Method = Method::PUT;
 const POST: Method = Method::POST;
 const DELETE: Method = Method::DELETE;
 
+const FORM: &str = "the policy is verified, then it is a PutObject of the key in the form";
 const PASSES: &str = "changes nothing: passes";
-const TOUCH: &str = "exclusive: no store has a precondition for it. Waits until no open write with \
-                     a lower token expects the object as it is. Refused with `tags = \"unique\"`, \
+const TOUCH: &str = "exclusive: no store has a precondition for it. Waits until no write with a \
+                     lower token is open. Refused with `tags = \"unique\"`, \
                      where such writes are not on record";
+const NOT_EVERYWHERE: &str =
+    "refused: a store that does not know it takes it for a plain PUT or DELETE of the object";
 const PART: &str = "changes no object: refused early when the upload's token is stale";
 const BUCKET: &str = "by `bucket_operations`: it can destroy or change objects, now or later";
 
@@ -96,14 +99,16 @@ pub(super) static TABLE: &[Row] = &[
     row!(ReadSubresource, [GET, HEAD], Bucket, Rest, [], F::Reads, PASSES),
     row!(CreateBucket, [PUT], Bucket, Plain, [], F::CreatesBucket, "changes no object: passes"),
     row!(DeleteBucket, [DELETE], Bucket, Plain, [], F::Bucket, "by `bucket_operations`; where they are allowed, only when a listing shows the bucket empty, because some stores delete a full one"),
+    row!(PostObject, [POST], Bucket, Form, [], F::Form, FORM),
+    row!(PostObject, [POST], Bucket, Plain, [], F::Form, FORM),
     row!(DeleteObjects, [POST], Bucket, With("delete"), ["delete"], F::Objects, "each key on its own, like DeleteObject or DeleteObjectVersion; one answer, in the order of the request"),
-    row!(PostObject, [POST], Bucket, Plain, [], F::Form, "the policy is verified, then it is a PutObject of the key in the form"),
     row!(WriteBucketSubresource, [PUT, POST, DELETE], Bucket, Rest, [], F::Bucket, BUCKET),
 
     row!(GetObject, [GET], Object, Plain, ["versionId", "partNumber", "response-*"], F::Reads, PASSES),
     row!(HeadObject, [HEAD], Object, Plain, ["versionId", "partNumber", "response-*"], F::Reads, PASSES),
     row!(ReadSubresource, [GET, HEAD], Object, Rest, [], F::Reads, PASSES),
 
+    row!(PostObject, [POST], Object, Form, [], F::Refused, "refused: a form is sent to the bucket"),
     row!(UploadPartCopy, [PUT], Object, IdsAndHeader(&["uploadId", "partNumber"], "x-amz-copy-source"), ["uploadId", "partNumber"], F::Upload, PART),
     row!(UploadPart, [PUT], Object, Ids(&["uploadId", "partNumber"]), ["uploadId", "partNumber"], F::Upload, PART),
     row!(RenameObject, [PUT], Object, With("renameObject"), ["renameObject"], F::Refused, "refused: it changes two keys at once, and their fences cannot be asked as one"),
@@ -116,13 +121,12 @@ pub(super) static TABLE: &[Row] = &[
     row!(PutObjectAcl, [PUT], Object, With("acl"), ["acl", "versionId"], F::Object(Write::Touch), TOUCH),
     row!(PutObjectRetention, [PUT], Object, With("retention"), ["retention", "versionId"], F::Object(Write::Touch), TOUCH),
     row!(PutObjectLegalHold, [PUT], Object, With("legal-hold"), ["legal-hold", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(PutObjectAnnotation, [PUT], Object, With("annotation"), ["annotation", "annotationName", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(DeleteObjectAnnotation, [DELETE], Object, With("annotation"), ["annotation", "annotationName", "versionId"], F::Object(Write::Touch), TOUCH),
-    row!(UpdateObjectEncryption, [PUT], Object, With("encryption"), ["encryption", "versionId"], F::Object(Write::Touch), TOUCH),
+    row!(PutObjectAnnotation, [PUT], Object, With("annotation"), ["annotation", "annotationName", "versionId"], F::Refused, NOT_EVERYWHERE),
+    row!(DeleteObjectAnnotation, [DELETE], Object, With("annotation"), ["annotation", "annotationName", "versionId"], F::Refused, NOT_EVERYWHERE),
+    row!(UpdateObjectEncryption, [PUT], Object, With("encryption"), ["encryption", "versionId"], F::Refused, NOT_EVERYWHERE),
     row!(AbortMultipartUpload, [DELETE], Object, Ids(&["uploadId"]), ["uploadId"], F::Upload, "changes no object: passes for the upload's own holder and every newer one"),
     row!(DeleteObject, [DELETE], Object, Plain, [], F::Object(Write::Delete), "by precondition where the store enforces it, else exclusive"),
     row!(DeleteObjectVersion, [DELETE], Object, Ids(&["versionId"]), ["versionId"], F::Object(Write::DeleteVersion), "exclusive, and only when no write with a lower token is open: it may bring an older version, and its tag, back. Refused with `tags = \"unique\"`"),
-    row!(PostObject, [POST], Object, Form, [], F::Refused, "refused: a form is sent to the bucket"),
     row!(CreateMultipartUpload, [POST], Object, With("uploads"), ["uploads"], F::Upload, "changes no object: refused early when its token is stale; binds the token to the upload, for clients that send it only here"),
     row!(CompleteMultipartUpload, [POST], Object, Ids(&["uploadId"]), ["uploadId"], F::Object(Write::Complete), "exclusive unless `conditional_complete` says otherwise; the tag that it is going to leave is known from the parts"),
     row!(RestoreObject, [POST], Object, With("restore"), ["restore", "versionId"], F::Object(Write::Touch), TOUCH),
@@ -242,10 +246,11 @@ fn is_neutral_for_write(name: &[u8]) -> bool {
     })
 }
 
-/// Whether the body is a browser's form.
+/// Whether some store may take the body for a browser's form. Stores look for it in different ways,
+/// some before they look at the query.
 fn is_form(headers: &HeaderMap) -> bool {
     headers.get_all(header::CONTENT_TYPE).iter().any(|value| {
-        let value = value.as_bytes().trim_ascii_start();
-        value.get(..10).is_some_and(|kind| kind.eq_ignore_ascii_case(b"multipart/"))
+        let value = value.as_bytes().to_ascii_lowercase();
+        value.windows(10).any(|part| part == b"multipart/")
     })
 }
