@@ -122,10 +122,7 @@ impl Body for RequestBody {
         match polled {
             Poll::Ready(Some(Ok(frame))) => {
                 self.ended = ended;
-                // HTTP/2 has frames without data; they are no progress.
-                if frame.data_ref().is_none_or(|data| !data.is_empty()) {
-                    self.idle = None;
-                }
+                self.idle = None;
                 if let Some(data) = frame.data_ref() {
                     self.received_bytes.inc_by(data.len() as u64);
                 }

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use prometheus::IntGauge;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::rewind::{Rewind, Version};
 use super::stall::StallGuard;
-use super::tls::Tls;
-use super::{Handler, Phase, Shared, http1, http2};
+use super::tls::{NoTls, Tls};
+use super::{Handler, Limits, Phase, Shared, drain, http1, http2};
 
 /// Serves `stream` until either side ends it, or the drain's time is up.
 pub(super) async fn serve<H: Handler>(
@@ -45,7 +45,25 @@ where
     };
     match stream {
         Ok(stream) => speak(stream, client, shared).await,
-        Err(error) => tracing::debug!(%client, %error, "TLS could not be agreed on"),
+        Err(NoTls::Plain(stream)) => refuse_plain(stream, client, shared.limits).await,
+        Err(NoTls::Failed(error)) => {
+            tracing::debug!(%client, %error, "TLS could not be agreed on");
+        }
+    }
+}
+
+/// Tells a client that speaks HTTP in the clear to a port of TLS what is wrong. An alert of TLS,
+/// which is what rustls would send, is a broken connection to it.
+async fn refuse_plain<S>(mut stream: S, client: SocketAddr, limits: Limits)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\
+        content-type: text/plain\r\ncontent-length: 35\r\n\r\n\
+        This port speaks TLS; use https://\n";
+    tracing::debug!(%client, "HTTP in the clear where TLS is spoken");
+    if stream.write_all(ANSWER).await.is_ok() {
+        drain::linger(stream, limits.refusal_drain_bytes_max, limits.refusal_drain_max).await;
     }
 }
 

@@ -47,6 +47,12 @@ impl<S: AsyncRead + Unpin> Rewind<S> {
         Ok((version, Self { first: Bytes::copy_from_slice(&first[..filled]), stream }))
     }
 
+    /// Reads a first byte, which tells TLS from what is no TLS.
+    pub(super) async fn peek(mut stream: S) -> io::Result<(u8, Self)> {
+        let first = stream.read_u8().await?;
+        Ok((first, Self { first: Bytes::copy_from_slice(&[first]), stream }))
+    }
+
     /// The stream after what has been read of it.
     pub(super) fn into_inner(self) -> S {
         self.stream

@@ -15,6 +15,8 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::rewind::Rewind;
+
 /// The versions of HTTP that clients are offered by ALPN, the better one first.
 const VERSIONS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
@@ -43,13 +45,34 @@ impl Tls {
         self.current.send_replace(offering_http(config));
     }
 
-    pub(super) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    pub(super) async fn accept<S>(&self, stream: S) -> Result<TlsStream<Rewind<S>>, NoTls<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let config = Arc::clone(&self.current.borrow());
-        let handshake = TlsAcceptor::from(config).accept(stream);
-        tokio::time::timeout(self.handshake_timeout, handshake).await?
+        let handshake = async {
+            let (first, stream) = Rewind::peek(stream).await?;
+            // A method begins with a letter, and no record of TLS does.
+            if first.is_ascii_alphabetic() {
+                return Err(NoTls::Plain(stream.into_inner()));
+            }
+            Ok(TlsAcceptor::from(config).accept(stream).await?)
+        };
+        tokio::time::timeout(self.handshake_timeout, handshake).await.map_err(io::Error::from)?
+    }
+}
+
+/// Why there is no TLS with a client.
+pub(super) enum NoTls<S> {
+    /// The client speaks HTTP in the clear. The stream is past a byte of that.
+    Plain(S),
+    /// It is too slow, has gone, or agrees to nothing.
+    Failed(io::Error),
+}
+
+impl<S> From<io::Error> for NoTls<S> {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
     }
 }
 

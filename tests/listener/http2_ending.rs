@@ -1,13 +1,14 @@
 //! How HTTP/2 connections end: clients that go, and drains.
 
+use std::io::{Read as _, Write as _};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fencepost::listener::{Drained, Limits};
 
-use crate::streams::{Connection, connected, get, put, soon};
-use crate::{LIMITS, until};
+use crate::streams::{Connection, PREFACE, connected, frame, get, put, soon};
+use crate::{LIMITS, client, connect, server, until};
 
 #[tokio::test]
 async fn a_handler_goes_on_when_its_client_has_gone() {
@@ -78,5 +79,41 @@ async fn an_answer_before_its_body_survives_the_drain() {
     assert_eq!(upload.answer().await.unwrap().body, "waited");
     drop(upload);
     connection.ended().await.unwrap();
+    assert_eq!(soon(server.ended).await.unwrap(), Drained::Completely);
+}
+
+#[tokio::test]
+async fn a_client_that_still_sends_when_its_connection_ends_is_not_reset() {
+    let limits = Limits {
+        body_idle_timeout: Duration::from_millis(200),
+        refusal_drain_max: Duration::from_secs(2),
+        ..LIMITS
+    };
+    let server = server(limits).await;
+    let mut stream = client(move || {
+        let mut stream = connect(server.address);
+        // PUT by its name, /wait, and no end of the stream.
+        let head = b"\x02\x03PUT\x86\x04\x05/wait\x41\x01a";
+        stream.write_all(PREFACE).unwrap();
+        stream.write_all(&frame(1, 0x4, 1, head)).unwrap();
+        stream.write_all(&frame(0, 0, 1, b"hello")).unwrap();
+        stream
+    })
+    .await;
+    until("the handler works", || server.handler.begun.load(Ordering::SeqCst) == 1).await;
+    server.stop.send(()).unwrap();
+    server.handler.go.notify_one();
+    let seen = client(move || {
+        let mut seen = Vec::new();
+        stream.read_to_end(&mut seen).unwrap();
+        // At a socket that is closed with these in it, the second would fail.
+        for _ in 0..2 {
+            stream.write_all(&frame(0, 0, 1, &[b'x'; 1024])).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        seen
+    })
+    .await;
+    assert!(seen.windows(6).any(|bytes| bytes == b"waited"), "{seen:?}");
     assert_eq!(soon(server.ended).await.unwrap(), Drained::Completely);
 }

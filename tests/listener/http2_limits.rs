@@ -113,7 +113,8 @@ async fn a_body_that_stops_coming_is_an_error_for_the_handler() {
 
 #[tokio::test]
 async fn a_body_that_takes_too_long_in_all_is_an_error_for_the_handler() {
-    let (_server, mut connection) = connected(Limits { request_timeout: A_MOMENT, ..LIMITS }).await;
+    let limits = Limits { request_timeout: A_MOMENT, refusal_drain_max: Duration::ZERO, ..LIMITS };
+    let (_server, mut connection) = connected(limits).await;
     let mut upload = connection.begin(put("/read"), true).await;
     while upload.body.send_data(Bytes::from_static(b"x"), false).is_ok() {
         tokio::time::sleep(A_MOMENT / 20).await;

@@ -98,16 +98,16 @@ impl Connection {
 }
 
 impl Open {
-    /// Sends a whole body, as fast as the server takes it, or as much of it as it wants.
-    pub(crate) async fn send(&mut self, mut body: Bytes) -> Result<(), h2::Error> {
+    /// Sends a body as fast as the server takes it; whether that was the whole of it.
+    pub(crate) async fn send(&mut self, mut body: Bytes) -> Result<bool, h2::Error> {
         while !body.is_empty() {
             self.body.reserve_capacity(body.len());
             let room = soon(std::future::poll_fn(|cx| self.body.poll_capacity(cx))).await;
             // None: the stream has been reset.
-            let Some(room) = room.transpose()? else { break };
+            let Some(room) = room.transpose()? else { return Ok(false) };
             self.body.send_data(body.split_to(room.min(body.len())), body.is_empty())?;
         }
-        Ok(())
+        Ok(true)
     }
 
     pub(crate) async fn head(&mut self) -> Result<Response<RecvStream>, h2::Error> {

@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::authority::Authority;
 use crate::streams::{Connection, put as put_http2, soon};
-use crate::{LIMITS, Server, UPLOAD_BYTES, client, connect, get, put, serve, until};
+use crate::{LIMITS, Server, UPLOAD_BYTES, client, connect, get, put, read_answer, serve, until};
 
 pub(crate) const HOST: &str = "localhost";
 
@@ -122,17 +122,28 @@ async fn a_handshake_counts_as_a_connection() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_no_tls_is_let_go() {
+async fn a_client_that_speaks_no_tls_is_told_so() {
     let (server, authority) = secure(LIMITS, LIMITS.header_timeout).await;
-    let answer = client(move || {
-        let mut stream = connect(server.address);
-        stream.write_all(get("/b").as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        answer
+    let answers = client(move || {
+        let ask = |request: &[u8]| {
+            let mut stream = connect(server.address);
+            stream.write_all(request).unwrap();
+            read_answer(&mut stream)
+        };
+        // The first is ended by a reset, were its body not read.
+        [ask(&[put("/b", 65_536).into_bytes(), vec![b'x'; 65_536]].concat()), ask(b"G")]
     })
     .await;
-    assert!(!answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    for answer in answers {
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.ends_with("https://\n"), "{answer}");
+    }
+    assert_eq!(server.traffic.in_flight_requests.get(), 0);
+    let noise = client(move || {
+        let mut stream = connect(server.address);
+        stream.write_all(&[0; 64]).unwrap();
+        stream.read_to_end(&mut Vec::new()).is_ok()
+    });
+    noise.await;
     let mut stream = handshake(server.address, authority.client(None, &[])).await.unwrap();
     assert!(ask_over(&mut stream, &get("/b")).await.ends_with("/b"));
 }
