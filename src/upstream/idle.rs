@@ -29,7 +29,7 @@ impl IdleLimit {
 
     /// The same, and the connection with the body that the store did not want goes with it.
     pub(super) fn without_body(self, unwanted: Option<OverOnDrop>) -> Self {
-        Self { unwanted: unwanted, ..self }
+        Self { unwanted, ..self }
     }
 
     /// Whether the store has answered without asking for the body of the request.
