@@ -2,7 +2,7 @@
 //!
 //! Status, headers and body go through as the store sent them; nothing is added but a request id.
 
-use http::{Method, Response, StatusCode, Version, header};
+use http::{HeaderValue, Method, Response, StatusCode, Version, header};
 use http_body_util::BodyExt as _;
 
 use super::body::{self, ClientBody, Prepared};
@@ -61,11 +61,15 @@ impl Proxy {
         {
             headers.insert(body::SDK_CHECKSUM_ALGORITHM, algorithm.clone());
         }
+        let streamed = matches!(prepared, Prepared::Streamed(..));
         let (body, length, payload) = prepared.into_out_body(forward, &mut headers);
         let method = request.parts.method.clone();
         let has_length = request.parts.headers.contains_key(header::CONTENT_LENGTH);
         if length > 0 || has_length || method == Method::PUT || method == Method::POST {
             set_length(&mut headers, length);
+        }
+        if streamed && request.parts.headers.contains_key(header::EXPECT) {
+            headers.insert(header::EXPECT, HeaderValue::from_static("100-continue"));
         }
         let started = clock::monotonic();
         let sent = match permit {
@@ -103,6 +107,10 @@ fn as_the_store_sent_it(response: Response<IdleLimit>) -> Response<ResponseBody>
     // That of the connection to the client. An old store's would also make hyper end a body of
     // unknown length by closing, which does not show that it was cut.
     parts.version = Version::HTTP_11;
+    if body.is_without_body() {
+        // Nobody reads what the client may send of it.
+        parts.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     let states_length = parts.headers.contains_key(header::CONTENT_LENGTH);
     let body = if parts.status == StatusCode::NOT_MODIFIED && states_length {
         body::Unsent.boxed_unsync()

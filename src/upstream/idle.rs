@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use tokio::time::Sleep;
 
 use super::BoxError;
+use super::expect::OverOnDrop;
 
 /// A body that ends with an error when nothing of it has come for too long: a connection cut in
 /// mid-body is a cut connection for the client, never a clean end.
@@ -18,11 +19,22 @@ pub struct IdleLimit {
     inner: Incoming,
     timeout: Duration,
     sleep: Option<Pin<Box<Sleep>>>,
+    unwanted: Option<OverOnDrop>,
 }
 
 impl IdleLimit {
     pub(super) fn new(inner: Incoming, timeout: Duration) -> Self {
-        Self { inner, timeout, sleep: None }
+        Self { inner, timeout, sleep: None, unwanted: None }
+    }
+
+    /// The same, and the connection with the body that the store did not want goes with it.
+    pub(super) fn without_body(self, unwanted: Option<OverOnDrop>) -> Self {
+        Self { unwanted, ..self }
+    }
+
+    /// Whether the store has answered without asking for the body of the request.
+    pub(crate) fn is_without_body(&self) -> bool {
+        self.unwanted.is_some()
     }
 }
 

@@ -14,6 +14,7 @@
 mod answer;
 mod body;
 mod credentials;
+mod expect;
 mod framed;
 mod headers;
 mod idle;
@@ -49,6 +50,7 @@ pub use write::{BodyEnd, HeldWrite, PutBody, WriteAnswer, WriteRequest};
 
 use self::body::{Progress, Watched};
 use self::credentials::CachedCredentials;
+use self::expect::Expectation;
 use crate::auth::{PayloadHash, SignError, SignatureForm, Signer};
 use crate::clock;
 use crate::fence::{OperationId, Tag, UnfencedPermit};
@@ -238,8 +240,13 @@ impl Upstream {
     ) -> Result<Response<IdleLimit>, SendError> {
         let UnfencedPermit { .. } = permit;
         let request = self.sign(method, route, headers, payload, clock::now(), None).await?;
-        let response = self.exchange(request.map(|()| body)).await?;
-        Ok(self.limited(response))
+        let request = request.map(|()| body);
+        if !request.headers().contains_key(header::EXPECT) {
+            return Ok(self.limited(self.exchange(request).await?));
+        }
+        let (request, expectation) = Expectation::on(request);
+        let response = self.limited(self.exchange(request).await?);
+        Ok(response.map(|body| body.without_body(expectation.answered())))
     }
 
     fn limited(&self, response: Response<Incoming>) -> Response<IdleLimit> {

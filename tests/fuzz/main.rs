@@ -12,6 +12,7 @@ mod support;
 
 mod chunked;
 mod documents;
+mod forms;
 mod heads;
 mod inputs;
 mod ledger;

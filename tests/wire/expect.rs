@@ -1,5 +1,7 @@
 //! `Expect: 100-continue` and other interim answers.
 
+use std::time::Duration;
+
 use super::support::header;
 use super::{Stage, ask};
 
@@ -35,6 +37,29 @@ async fn a_client_that_waits_is_told_to_go_on() {
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert_eq!(echo, body.as_bytes());
     }
+}
+
+/// What is refused from its head costs nobody a body.
+#[tokio::test]
+async fn a_store_that_refuses_at_once_is_heard_before_the_body() {
+    let stage = Stage::set(STREAMS, |mut wire| async move {
+        let Some(head) = wire.head().await else { return };
+        assert_eq!(header(&head, "expect"), Some("100-continue"));
+        wire.send("HTTP/1.1 412 Precondition Failed\r\nContent-Length: 3\r\n\r\nwo").await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        wire.send("n").await;
+        assert!(wire.bytes(1).await.is_none(), "the connection ends without a body");
+    })
+    .await;
+    let mut caller = stage.caller().await;
+    caller.send(expecting(50_000_000)).await;
+    let (head, body) = caller.answer().await;
+    assert!(head.starts_with("HTTP/1.1 412 Precondition Failed\r\n"), "{head}");
+    assert_eq!(header(&head, "connection"), Some("close"));
+    assert_eq!(body, b"won", "however late it ends");
+    assert_eq!(caller.rest().await, b"");
+    let received = stage.proxy.counter("fencepost_bytes_total", "received").await;
+    assert_eq!(received, 0, "the client was not asked for it");
 }
 
 /// Interim answers concern the connection to the store; what counts is the final one.
