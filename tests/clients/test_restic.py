@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from field import HELD, NEWER, OLDER, skip_if_missing
 from programs import RESTIC, Surroundings
 from s3_clients import Boto3, boto_client
-from stack import BUCKET, STALE, Stack
+from stack import BUCKET, EMBEDDED, STALE, Stack
 
 
 def test_restic(stack: Stack, boto: Boto3, surroundings: Surroundings) -> None:
@@ -31,6 +33,7 @@ def test_restic(stack: Stack, boto: Boto3, surroundings: Surroundings) -> None:
     assert objects(stack, surroundings.prefix).items() >= held.items()
 
 
+@pytest.mark.parametrize("stack", [EMBEDDED], indirect=True)
 def test_restic_without_a_token(surroundings: Surroundings) -> None:
     skip_if_missing(RESTIC)
     check_repository(surroundings)

@@ -105,6 +105,8 @@ class Client:
     is_tool: bool = False
     carriers: tuple[str, ...] = (SESSION,)
     lacks: Mapping[str, str] = field(default_factory=dict)
+    # What it cannot do over SeaweedFS.
+    lacks_on_seaweedfs: Mapping[str, str] = field(default_factory=dict)
     # Operations whose errors tell neither S3's code nor its message, and such that end in success
     # all the same. There the proxy's count of refusals, and the objects, have to do.
     hides: tuple[str, ...] = ()
@@ -200,7 +202,10 @@ CLIENTS = (
     python("minio-py", "minio_py.py"),
     python("object_store", "obstore_client.py"),
     python("OpenDAL", "opendal_client.py", hides=("delete-batch",)),
-    python("pyarrow", "pyarrow_client.py", lacks={"presign": NO_LINKS}),
+    python(
+        "pyarrow", "pyarrow_client.py", lacks={"presign": NO_LINKS},
+        lacks_on_seaweedfs={"delete-batch": "it writes `directory/` afterwards, on which SeaweedFS holds no precondition"},
+    ),
     python(
         "DuckDB", "duckdb_client.py", lacks={"copy": NO_COPY, "delete-batch": "it deletes nothing", "presign": NO_LINKS},
         tries=2, hides=("multipart",),
