@@ -17,9 +17,11 @@
 //! tokens, and does not write answers: [`AuthError`] and [`BodyError`] name their S3 code and
 //! status, and the pipeline turns them into XML.
 //!
-//! Not supported, and refused with a message that says so: Signature Version 2, SigV4A
-//! (multi-Region access points), and the browser's POST form, whose signature covers a policy
-//! rather than the request.
+//! A browser's form is signed in another way: [`verify_post`] checks the signature of its policy, and
+//! its fields against the policy.
+//!
+//! Not supported, and refused with a message that says so: Signature Version 2, and SigV4A
+//! (multi-Region access points).
 
 mod amz_date;
 mod body;
@@ -31,6 +33,7 @@ mod chunked;
 mod error;
 mod keyring;
 mod payload;
+mod post_policy;
 mod presented;
 mod sign;
 mod strip;
@@ -46,6 +49,7 @@ pub use checksum::ChecksumAlgorithm;
 pub use error::AuthError;
 pub use keyring::{AccessKeyId, CredentialsError, KeyRing, SecretKey};
 pub use payload::{ChunkSeed, ChunkSignatures, Payload, remove_chunked_framing};
+pub use post_policy::{PostPolicyError, VerifiedPost, verify_post};
 pub use sign::{PayloadHash, SignError, SignatureForm, Signer};
 pub use strip::strip_client_auth;
 pub use verify::{Form, SessionToken, SignedHeaders, Verified, verify};

@@ -179,13 +179,13 @@ fn from_query(query: &SignatureQuery) -> Result<Presented, AuthError> {
 }
 
 /// `AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request`, date and service checked.
-struct Scope {
-    access_key_id: String,
-    region: String,
+pub(super) struct Scope {
+    pub(super) access_key_id: String,
+    pub(super) region: String,
 }
 
 impl Scope {
-    fn parse(credential: &str, date: &AmzDate) -> Result<Self, &'static str> {
+    pub(super) fn parse(credential: &str, date: &AmzDate) -> Result<Self, &'static str> {
         // From the right, because an access key id may contain a slash.
         let mut fields = credential.rsplitn(5, '/');
         let mut next = || fields.next().ok_or("the credential has too few fields");

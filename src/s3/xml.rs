@@ -14,6 +14,8 @@ use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 /// S3's namespace.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
+const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
 /// How deep elements may be nested. S3's own documents have three levels.
 const DEPTH_MAX: usize = 8;
 
@@ -225,7 +227,12 @@ pub(super) struct Writer(String);
 impl Writer {
     /// With the start of the root element, in S3's namespace.
     pub(super) fn new(root: &str) -> Self {
-        Self(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{root} xmlns=\"{NAMESPACE}\">"))
+        Self(format!("{DECLARATION}<{root} xmlns=\"{NAMESPACE}\">"))
+    }
+
+    /// With the start of a root element that is in no namespace.
+    pub(super) fn without_namespace(root: &str) -> Self {
+        Self(format!("{DECLARATION}<{root}>"))
     }
 
     pub(super) fn open(&mut self, name: &str) {
