@@ -24,6 +24,12 @@ pub enum AuthError {
         "Only one auth mechanism allowed: the Authorization header or a signed query, not both"
     )]
     TwoMechanisms,
+    /// A browser's form that claims to be signed as a whole.
+    #[error(
+        "Only one auth mechanism allowed: a multipart/form-data POST is signed by the policy among \
+         its fields, not by the Authorization header or the query"
+    )]
+    SignedForm,
     /// Signature Version 2. boto3 still presigns with it in us-east-1. The message is for whoever
     /// holds the client's settings, and has no other way to learn which of them it is.
     #[error(
@@ -159,6 +165,7 @@ impl AuthError {
             Self::MissingDecodedLength => StatusCode::LENGTH_REQUIRED,
             Self::SignatureV4a | Self::PayloadV4a => StatusCode::NOT_IMPLEMENTED,
             Self::TwoMechanisms
+            | Self::SignedForm
             | Self::SignatureV2
             | Self::UnsupportedAuthorization
             | Self::MalformedHeader(_)
@@ -188,6 +195,7 @@ impl AuthError {
             | Self::NotYetValid { .. }
             | Self::HeadersNotSigned(_) => "AccessDenied",
             Self::TwoMechanisms
+            | Self::SignedForm
             | Self::UnsupportedAuthorization
             | Self::InvalidContentSha256
             | Self::InvalidLength(_) => "InvalidArgument",
@@ -248,6 +256,7 @@ impl AuthError {
             Self::InvalidLength(name) => vec![("ArgumentName", name.as_str().to_owned())],
             Self::Anonymous
             | Self::TwoMechanisms
+            | Self::SignedForm
             | Self::SignatureV2
             | Self::SignatureV4a
             | Self::MalformedHeader(_)

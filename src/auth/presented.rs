@@ -76,7 +76,7 @@ impl SignatureQuery {
     }
 
     /// Whether the query claims to sign the request.
-    fn signs(&self) -> bool {
+    pub(super) fn signs(&self) -> bool {
         self.algorithm.is_some() || self.credential.is_some() || self.signature.is_some()
     }
 }

@@ -55,6 +55,9 @@ pub enum Form {
     Header,
     /// In the query: a presigned request.
     Query,
+    /// In the body: a browser's form, whose fields hold a signed policy. Nothing outside of the
+    /// fields is signed.
+    Policy,
     /// Nowhere that was looked at: authentication is off.
     None,
 }
@@ -131,6 +134,21 @@ pub fn verify(parts: &Parts, ring: &KeyRing, now: SystemTime) -> Result<Verified
 }
 
 impl Verified {
+    /// Takes the head of a browser's form, of which nothing is signed: the body has to be given to
+    /// [`verify_post`](super::verify_post) before anything is made of it.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError`] when the head claims to be signed, or contradicts itself.
+    pub fn head_of_form(parts: &Parts) -> Result<Self, AuthError> {
+        let head = Self::unauthenticated(parts)?;
+        let query = SignatureQuery::parse(parts.uri.query().unwrap_or(""))?;
+        if parts.headers.contains_key(header::AUTHORIZATION) || query.signs() {
+            return Err(AuthError::SignedForm);
+        }
+        Ok(Self { form: Form::Policy, ..head })
+    }
+
     /// Takes a request as it is, signed or not, where authentication is off (a sidecar). The body
     /// is still decoded and its hash and checksums are still checked; chunk signatures are not.
     ///

@@ -473,3 +473,17 @@ fn without_authentication_a_request_is_taken_as_it_is() {
     parts.headers.append("x-amz-security-token", HeaderValue::from_static("fence:8"));
     assert_eq!(Verified::unauthenticated(&parts).unwrap_err().code(), "InvalidRequest");
 }
+
+#[test]
+fn a_form_is_not_signed_by_its_head() {
+    let fine = head("POST", "/b?x-id=PostObject", &[("host", "h")]);
+    assert_eq!(Verified::head_of_form(&fine).unwrap().form, Form::Policy);
+    for (target, headers) in [
+        ("/b", [("host", "h"), ("authorization", "AWS4-HMAC-SHA256 Credential=a")]),
+        ("/b?X-Amz-Signature=0", [("host", "h"), ("x-other", "1")]),
+        ("/b?x-amz-credential=a", [("host", "h"), ("x-other", "1")]),
+    ] {
+        let error = Verified::head_of_form(&head("POST", target, &headers)).unwrap_err();
+        assert_eq!((error.status().as_u16(), error.code()), (400, "InvalidArgument"), "{target}");
+    }
+}

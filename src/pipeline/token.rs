@@ -2,13 +2,14 @@
 //!
 //! Two carriers: the header `X-Fence-Token`, and the session token `fence:<n>`, which every S3
 //! client can send without code (`AWS_SESSION_TOKEN=fence:42`) and always signs. A presigned URL
-//! carries them as the query parameters `X-Fence-Token` and `X-Amz-Security-Token`.
+//! carries them as the query parameters `X-Fence-Token` and `X-Amz-Security-Token`, a browser's form
+//! as fields of these names, which its policy has to speak of.
 
 use http::request::Parts;
 
-use crate::auth::{Form, Verified};
+use crate::auth::{Form, SessionToken, Verified};
 use crate::fence::{Token, TokenError};
-use crate::s3::{Query, percent_decode};
+use crate::s3::{PostForm, Query, percent_decode};
 use crate::upstream::FENCE_TOKEN;
 
 /// What the session token begins with when it carries a fencing token.
@@ -53,8 +54,37 @@ pub fn find(
     verified: &Verified,
     signature: TokenSignature,
 ) -> Result<Option<Token>, TokenProblem> {
-    let carried =
-        [from_header(parts, verified, signature)?, from_query(parts)?, from_session(verified)?];
+    let session = verified.session_token.as_ref().map(SessionToken::as_str);
+    let in_query = from_query(parts)?;
+    let unsigned = verified.form == Form::Policy && (session.is_some() || in_query.is_some());
+    if unsigned && signature == TokenSignature::Signed {
+        return Err(TokenProblem::Unsigned);
+    }
+    one_of([
+        from_header(parts, verified, signature)?,
+        in_query,
+        from_session(session, verified.form)?,
+    ])
+}
+
+/// Finds the token of a browser's form, which is `head` if its head has one; `verified` is that of
+/// the head.
+///
+/// # Errors
+///
+/// [`TokenProblem`].
+pub fn find_in_form(
+    form: &PostForm,
+    verified: &Verified,
+    head: Option<Token>,
+) -> Result<Option<Token>, TokenProblem> {
+    // An empty field is one that was not filled in.
+    let get = |name| form.get(name).filter(|value| !value.is_empty());
+    let field = get("x-fence-token").map(parse).transpose()?;
+    one_of([head, field, from_session(get("x-amz-security-token"), verified.form)?])
+}
+
+fn one_of(carried: impl IntoIterator<Item = Option<Token>>) -> Result<Option<Token>, TokenProblem> {
     let mut found: Option<Token> = None;
     for token in carried.into_iter().flatten() {
         match found {
@@ -77,6 +107,7 @@ fn from_header(
     }
     let signed = match verified.form {
         Form::Header | Form::Query => verified.signed_headers.contains(&FENCE_TOKEN),
+        Form::Policy => false,
         Form::None => true,
     };
     if !signed && signature == TokenSignature::Signed {
@@ -94,12 +125,12 @@ fn from_query(parts: &Parts) -> Result<Option<Token>, TokenProblem> {
     parse(&String::from_utf8_lossy(&percent_decode(value.as_bytes()))).map(Some)
 }
 
-fn from_session(verified: &Verified) -> Result<Option<Token>, TokenProblem> {
-    let Some(session) = &verified.session_token else { return Ok(None) };
-    match session.as_str().strip_prefix(SESSION_PREFIX) {
+fn from_session(session: Option<&str>, form: Form) -> Result<Option<Token>, TokenProblem> {
+    let Some(session) = session else { return Ok(None) };
+    match session.strip_prefix(SESSION_PREFIX) {
         Some(token) => parse(token).map(Some),
         // Where nothing is verified, whatever credentials the client has are not looked at.
-        None if verified.form == Form::None => Ok(None),
+        None if form == Form::None => Ok(None),
         None => Err(TokenProblem::ForeignSessionToken),
     }
 }
@@ -176,6 +207,46 @@ mod tests {
             find_in(&two, "/b/k"),
             Err(TokenProblem::Conflicting(Token::new(7).unwrap(), Token::new(8).unwrap()))
         );
+    }
+
+    #[test]
+    fn a_form_carries_its_token_in_its_fields() {
+        let find = |fields: &[(&str, &str)], head: [&str; 3], signature| {
+            let [uri, name, value] = head;
+            let request = Request::builder().method("POST").uri(uri).header("host", "h");
+            let (parts, ()) = request.header(name, value).body(()).unwrap().into_parts();
+            let verified = Verified::head_of_form(&parts).unwrap();
+            let mut form = PostForm::default();
+            for (name, value) in fields {
+                form.add(name, (*value).to_owned()).unwrap();
+            }
+            find_in_form(&form, &verified, super::find(&parts, &verified, signature)?)
+        };
+        let plain = ["/b", "x-other", "1"];
+        let signed = |fields: &[(&str, &str)]| find(fields, plain, TokenSignature::Signed);
+        assert_eq!(signed(&[]), Ok(None));
+        assert_eq!(signed(&[("X-Fence-Token", "7")]), Ok(token(7)));
+        assert_eq!(signed(&[("x-amz-security-token", "fence:7")]), Ok(token(7)));
+        assert_eq!(signed(&[("x-fence-token", ""), ("x-amz-security-token", "")]), Ok(None));
+        let two = [("x-fence-token", "7"), ("x-amz-security-token", "fence:8")];
+        assert!(matches!(signed(&two), Err(TokenProblem::Conflicting(..))));
+        assert!(matches!(signed(&[("x-fence-token", "x")]), Err(TokenProblem::Invalid { .. })));
+        let foreign = signed(&[("x-amz-security-token", "FwoGZX")]);
+        assert_eq!(foreign, Err(TokenProblem::ForeignSessionToken));
+        // Nothing of a form's head is signed.
+        for head in [
+            ["/b?X-Fence-Token=7", "x-other", "1"],
+            ["/b?X-Amz-Security-Token=fence:7", "x-other", "1"],
+            ["/b", "x-fence-token", "7"],
+            ["/b", "x-amz-security-token", "fence:7"],
+        ] {
+            let fields = [("x-fence-token", "7")];
+            let signed = find(&fields, head, TokenSignature::Signed);
+            assert_eq!(signed, Err(TokenProblem::Unsigned), "{head:?}");
+            assert_eq!(find(&[], head, TokenSignature::Any), Ok(token(7)), "{head:?}");
+            let other = find(&[("x-fence-token", "8")], head, TokenSignature::Any);
+            assert!(matches!(other, Err(TokenProblem::Conflicting(..))), "{head:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 mod authority;
 mod backend;
 mod detour;
+mod form;
 mod proxy;
 mod random;
 mod real_stores;
@@ -22,6 +23,7 @@ mod streaming;
 pub(crate) use authority::Authority;
 pub(crate) use backend::{Backend, DATA, LEDGER};
 pub(crate) use detour::Detour;
+pub(crate) use form::Form;
 pub(crate) use proxy::Proxy;
 pub(crate) use random::Generator;
 pub(crate) use real_stores::hammer_seconds;

@@ -231,6 +231,22 @@ impl S3 {
         exchange(self.address, request).await.unwrap()
     }
 
+    /// POSTs a body that comes bit by bit and may break off, without a signature of its own.
+    pub(crate) async fn post_stream(
+        &self,
+        target: &str,
+        body: OutBody,
+        length: u64,
+    ) -> Option<Answer> {
+        let mut request =
+            Request::builder().method(Method::POST).uri(target).header("host", self.host_text());
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.header("content-length", length).body(body).unwrap();
+        exchange(self.address, request).await.ok()
+    }
+
     /// The signature of a request that declares `content_sha256`, and the time and scope that
     /// chunks are signed with.
     pub(crate) fn seed(
@@ -260,6 +276,38 @@ impl S3 {
     pub(crate) fn head_of(&self, target: &str, declared: &str) -> http::request::Parts {
         let payload = Payload::Claimed(Bytes::new(), declared.to_owned());
         self.signed(Method::PUT, target, payload).into_parts().0
+    }
+
+    /// The bucket of its objects.
+    pub(crate) fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    /// The fields that say how the policy of a form is signed.
+    pub(crate) fn policy_fields(&self) -> [(&'static str, String); 3] {
+        let date = self.policy_date();
+        let day = &date[..8];
+        let credential = format!("{}/{day}/us-east-1/s3/aws4_request", self.access_key_id);
+        [
+            ("x-amz-algorithm", "AWS4-HMAC-SHA256".into()),
+            ("x-amz-credential", credential),
+            ("x-amz-date", date),
+        ]
+    }
+
+    /// The signature of a policy, which is given in base64.
+    pub(crate) fn sign_policy(&self, policy: &str) -> String {
+        let at = self.at.unwrap_or_else(clock::now);
+        let key = v4::generate_signing_key(&self.secret_access_key, at, "us-east-1", "s3");
+        v4::calculate_signature(key, policy.as_bytes())
+    }
+
+    /// `20130524T000000Z`.
+    fn policy_date(&self) -> String {
+        let at = aws_smithy_types::DateTime::from(self.at.unwrap_or_else(clock::now));
+        let at = aws_smithy_types::DateTime::from_secs(at.secs());
+        let text = at.fmt(aws_smithy_types::date_time::Format::DateTime).unwrap();
+        text.replace(['-', ':'], "")
     }
 
     fn signed(&self, method: Method, target: &str, payload: Payload) -> Request<OutBody> {
