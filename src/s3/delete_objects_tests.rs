@@ -220,3 +220,34 @@ fn an_answer_that_does_not_say_what_became_of_a_key_is_no_answer() {
     let more = "<DeleteResult><New>1</New><Deleted><Key>a</Key><More/></Deleted></DeleteResult>";
     assert_eq!(parse_delete_result(more.as_bytes()), Ok(vec![deleted("a")]));
 }
+
+/// Whatever bytes come, a list that is taken says the same when it is sent on.
+#[test]
+fn what_is_read_from_a_damaged_list_can_be_written() {
+    let whole = "<?xml version=\"1.0\"?><s:Delete xmlns:s='u'><Quiet>true</Quiet><!-- c --><Object>\
+                 <Key>a&amp;&#x1;<![CDATA[<b>]]></Key><VersionId>v</VersionId><ETag>\"e\"</ETag>\
+                 </Object>\r\n<Object><Key>c</Key><Size>3</Size></Object></s:Delete>";
+    let mut state = 1_u64;
+    let mut below = |bound: usize| {
+        // A linear congruential generator: the same damage in every run.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % bound
+    };
+    let mut taken = 0;
+    for _ in 0..20_000 {
+        let mut body = whole.as_bytes().to_vec();
+        for _ in 0..=below(3) {
+            let (at, from) = (below(body.len()), below(body.len()));
+            match below(3) {
+                0 => body[at] = u8::try_from(below(256)).unwrap(),
+                1 => body[at] = body[from],
+                _ => drop(body.remove(at)),
+            }
+        }
+        let Ok(request) = parse_delete_objects(&body) else { continue };
+        taken += 1;
+        let written = write_delete_objects(&request).unwrap();
+        assert_eq!(parse_delete_objects(written.as_bytes()), Ok(request));
+    }
+    assert!(taken > 100, "only {taken} lists were taken");
+}

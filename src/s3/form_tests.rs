@@ -206,3 +206,29 @@ async fn fields_have_limits_and_so_has_the_file() {
         assert_eq!(read(9).await, Err(FormError::FileTooLarge { max: 9 }));
     }
 }
+
+/// A body means the same however it is cut into pieces, damaged ones included.
+#[tokio::test]
+async fn what_is_read_from_a_damaged_form_does_not_depend_on_its_pieces() {
+    let whole = field("key", "a--XyZ\r\n") + &field("x", "\r\n--Xy") + &file("f", "\r\n-\r\n--Xyz");
+    let mut state = 1_u64;
+    let mut below = |bound: usize| {
+        // A linear congruential generator: the same damage in every run.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % bound
+    };
+    let mut taken = 0;
+    for _ in 0..2000 {
+        let mut body = whole.clone().into_bytes();
+        for _ in 0..=below(2) {
+            let (at, from) = (below(body.len()), below(body.len()));
+            match below(3) {
+                0 => body[at] = u8::try_from(below(256)).unwrap(),
+                1 => body[at] = body[from],
+                _ => drop(body.remove(at)),
+            }
+        }
+        taken += usize::from(read(&body).await.is_ok());
+    }
+    assert!(taken > 100, "only {taken} forms were taken");
+}
