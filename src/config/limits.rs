@@ -9,7 +9,7 @@ use super::values::{Count, Seconds};
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Bodies up to this size are kept in memory while they are written, so that they can be sent
-    /// again after a lost race. Larger ones stream. Times `requests_in_flight_max` this is the
+    /// again after a lost race. Larger ones stream; files in browser forms may not be larger. Times `requests_in_flight_max` this is the
     /// most memory that bodies can take.
     pub body_buffer_bytes_max: Count<0, 1_073_741_824>,
     /// The largest request head: request line and headers. S3 allows 8 KiB of headers.

@@ -8,23 +8,37 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::HeaderName;
 use http_body::{Body, Frame};
-use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
 use sha2::{Digest as _, Sha256};
 
 use super::{Understood, respond};
 use crate::auth::{
     BodyChecks, BodyError, ChecksumAlgorithm, ChecksumHeaders, Payload, PayloadHash, VerifiedBody,
 };
-use crate::listener::RequestBody;
+use crate::listener::{self, RequestBody};
 use crate::s3::{Operation, S3Error};
 use crate::upstream::{BoxError, Framed, OutBody, PutBody, announce, full};
+
+/// The body of a request: on its way, or in memory because it came inside of another one.
+pub(super) type ClientBody = UnsyncBoxBody<Bytes, listener::BodyError>;
+
+/// A body that is on its way.
+pub(super) fn arriving(body: RequestBody) -> ClientBody {
+    body.boxed_unsync()
+}
+
+/// A body that is there.
+pub(super) fn in_memory(bytes: Bytes) -> ClientBody {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
 
 /// A body, ready for the store.
 pub(super) enum Prepared {
     /// All of it, verified.
     Buffered(PutBody),
     /// Its length and what can be said of it beforehand. It is verified while it passes.
-    Streamed(Box<VerifiedBody<RequestBody>>, u64, PayloadHash),
+    Streamed(Box<VerifiedBody<ClientBody>>, u64, PayloadHash),
 }
 
 pub(super) const SDK_CHECKSUM_ALGORITHM: HeaderName =
@@ -33,8 +47,8 @@ pub(super) const SDK_CHECKSUM_ALGORITHM: HeaderName =
 /// Reads what the head of a request promises of its body. Nothing of the body is touched.
 pub(super) fn wrap(
     request: &Understood,
-    body: RequestBody,
-) -> Result<VerifiedBody<RequestBody>, S3Error> {
+    body: ClientBody,
+) -> Result<VerifiedBody<ClientBody>, S3Error> {
     // There the header is the checksum of the whole object, and the body a list of parts.
     let checksums = if request.operation == Operation::CompleteMultipartUpload {
         ChecksumHeaders::OfObject
@@ -50,7 +64,7 @@ pub(super) fn wrap(
 /// what is true of it.
 pub(super) async fn prepare(
     request: &Understood,
-    body: VerifiedBody<RequestBody>,
+    body: VerifiedBody<ClientBody>,
     headers: &mut HeaderMap,
     buffer_bytes_max: usize,
     time_max: Duration,
@@ -91,7 +105,7 @@ const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
 /// Takes in a body that is a message about objects, and not an object's bytes.
 pub(super) async fn message(
-    body: VerifiedBody<RequestBody>,
+    body: VerifiedBody<ClientBody>,
     headers: &mut HeaderMap,
     time_max: Duration,
 ) -> Result<Bytes, S3Error> {

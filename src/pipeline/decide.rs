@@ -2,11 +2,11 @@
 
 use http::Response;
 
+use super::body::ClientBody;
 use super::fenced_write::Holder;
 use super::{Proxy, ResponseBody, Understood, respond};
 use crate::fence::{Mode, admit_bucket_operation, admit_unfenced, needs_record};
 use crate::ledger::Scope;
-use crate::listener::RequestBody;
 use crate::policy::Fencing;
 use crate::s3::{
     Bucket, Footprint, ObjectKey, Operation, Query, S3Error, Target, Write, side_door,
@@ -33,7 +33,7 @@ impl Proxy {
     pub(super) async fn decide(
         &self,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let footprint = request.operation.footprint();
         let door = side_door(&request.parts.headers).map(str::to_owned);
@@ -64,7 +64,7 @@ impl Proxy {
         &self,
         footprint: Footprint,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let query = Query::new(request.route.query.as_deref().unwrap_or_default());
         let alone = request.operation.is_all_of(query);
@@ -77,6 +77,9 @@ impl Proxy {
             }
             (Footprint::Objects, Target::Bucket(bucket)) if alone => {
                 self.delete_objects(&bucket, request, body).await
+            }
+            (Footprint::Form, Target::Bucket(bucket)) if alone => {
+                self.post_object(&bucket, request, body).await
             }
             (Footprint::CreatesBucket, Target::Bucket(_)) => {
                 self.pass(admit_bucket_operation(), request, body).await
@@ -135,7 +138,7 @@ impl Proxy {
         &self,
         bucket: &Bucket,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let policy = &self.0.settings.policy;
         let query = Query::new(request.route.query.as_deref().unwrap_or_default());
@@ -158,12 +161,12 @@ impl Proxy {
     }
 
     /// A write of one object.
-    async fn write(
+    pub(super) async fn write(
         &self,
         write: Write,
         scope: Scope,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let fencing = self.0.settings.policy.of_object(&scope.bucket, &scope.key);
         if fencing.mode == Mode::Off {
@@ -188,7 +191,7 @@ impl Proxy {
         fencing: Fencing,
         scope: &Scope,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let snapshot = if needs_record(fencing.mode) {
             Some(self.load(scope).await.map_err(|_| respond::unavailable())?)

@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, header};
 
+use super::body::ClientBody;
 use super::driver::{Bytes, Findings};
 use super::fenced_write::{
     Deed, Holder, Origin, client_match, protocol_of, refuse_unjudged_condition,
@@ -17,7 +18,6 @@ use crate::fence::{
     needs_record,
 };
 use crate::ledger::Scope;
-use crate::listener::RequestBody;
 use crate::policy::Fencing;
 use crate::s3::{
     Bucket, DeleteObjectsRequest, DeleteOutcome, DeletedObject, ObjectToDelete, S3Error,
@@ -58,7 +58,7 @@ impl Proxy {
         &self,
         bucket: &Bucket,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let mut headers = for_store(request.parts.headers.clone());
         let body = body::wrap(&request, body)?;

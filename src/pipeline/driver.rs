@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, Method};
 use tokio::sync::MutexGuard;
 
+use super::body::ClientBody;
 use super::scopes::Slot;
 use super::{Proxy, respond};
 use crate::auth::{BodyOutcome, PayloadHash, VerifiedBody};
@@ -14,7 +15,6 @@ use crate::fence::{
     Attempt, Change, Effect, Memory, Outcome, Snapshot, StreamPermit, Swap, Verdict, WritePermit,
 };
 use crate::ledger::{LedgerUnavailable, Scope, SwapOutcome};
-use crate::listener::RequestBody;
 use crate::s3::S3Error;
 use crate::telemetry::{LedgerOperation, LedgerResult};
 use crate::upstream::{BodyEnd, HeldWrite, PutBody, WriteAnswer, WriteRequest};
@@ -32,7 +32,7 @@ pub(super) enum Bytes {
     /// They can be sent again.
     Buffered(PutBody),
     /// They can be sent once.
-    Streamed(Box<VerifiedBody<RequestBody>>, PayloadHash),
+    Streamed(Box<VerifiedBody<ClientBody>>, PayloadHash),
     /// They have been sent but for the last, or have gone away.
     Begun(Option<HeldWrite>),
 }

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use http::header::{self, HeaderMap};
 use http::{Method, Response};
 
-use super::body::{self, Prepared};
+use super::body::{self, ClientBody, Prepared};
 use super::driver::{Bytes, Driver, Findings};
 use super::scopes::Slot;
 use super::{Proxy, ResponseBody, Settings, Understood, respond};
@@ -17,7 +17,7 @@ use crate::fence::{
     Operation, OperationId, Protocol, Snapshot, Tags, Token, Verdict,
 };
 use crate::ledger::Scope;
-use crate::listener::{RequestBody, RequestId};
+use crate::listener::RequestId;
 use crate::policy::Fencing;
 use crate::s3::{
     self, Bucket, S3Error, Write, assembled_etag, parse_complete_upload, parse_if_match,
@@ -73,7 +73,7 @@ impl Proxy {
         scope: Scope,
         holder: Holder,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let protocol = protocol_of(&self.0.settings, fencing, &scope.bucket);
         refuse_encryption(&request.parts.headers, protocol.tags)?;
@@ -134,7 +134,7 @@ impl Proxy {
         token: Token,
         id: OperationId,
         request: &Understood,
-        body: VerifiedBody<RequestBody>,
+        body: VerifiedBody<ClientBody>,
     ) -> Result<Deed, S3Error> {
         let settings = &self.0.settings;
         let time_max = settings.request_body_max;

@@ -4,7 +4,8 @@
 //! 2. [`auth`](crate::auth) – who signed it, and what its body has to be;
 //! 3. [`token`] – which fencing token it carries;
 //! 4. `decide`, by [`policy`](crate::policy) – which scope it falls in, and how that is fenced;
-//! 5. `pass_through`, `fenced_write` (with `copy` and `delete_objects`), `uploads`, or a refusal;
+//! 5. `pass_through`, `fenced_write` (with `copy`, `delete_objects` and `post_object`), `uploads`, or
+//!    a refusal;
 //! 6. `respond` – verdicts and errors become S3 answers.
 //!
 //! Everything that can be refused from the head of a request is refused before its body is
@@ -17,6 +18,7 @@ mod delete_objects;
 mod driver;
 mod fenced_write;
 mod pass_through;
+mod post_object;
 mod respond;
 mod scopes;
 mod settle;
@@ -37,14 +39,15 @@ pub use token::TokenSignature;
 
 use self::scopes::{Bindings, Scopes};
 use crate::admin::Readiness;
-use crate::auth::{KeyRing, Verified, verify};
+use crate::auth::{Form, KeyRing, Verified, verify};
 use crate::clock;
 use crate::fence::{Enforcement, Protocol, Token};
 use crate::ledger::{Ledger, Scope};
 use crate::listener::{self, Refusal, RequestBody, RequestId};
 use crate::policy::Policy;
 use crate::s3::{
-    Bucket, EtagQuotes, HostSuffixes, ObjectKey, Operation, Query, S3Error, Target, percent_decode,
+    Bucket, EtagQuotes, Footprint, HostSuffixes, ObjectKey, Operation, Query, S3Error, Target,
+    percent_decode,
 };
 use crate::telemetry::Metrics;
 use crate::upstream::{BoxError, Route, Upstream};
@@ -170,7 +173,7 @@ impl Proxy {
         match self.understand(id, parts) {
             Ok(request) => {
                 let operation = request.operation;
-                (operation, self.decide(request, body).await)
+                (operation, self.decide(request, body::arriving(body)).await)
             }
             Err(error) => (Operation::Unknown, Err(error)),
         }
@@ -183,15 +186,24 @@ impl Proxy {
         let host = host.unwrap_or_default().to_owned();
         let target = Target::parse(parts.uri.path(), &host, &settings.host_suffixes)
             .map_err(respond::invalid_target)?;
-        let verified = match &settings.authentication {
-            Authentication::SigV4(ring) => verify(&parts, ring, clock::now()),
-            Authentication::None => Verified::unauthenticated(&parts),
-        }
-        .map_err(respond::unauthenticated)?;
         // A presigned URL carries the token as a parameter, which is no part of the operation.
         let query = parts.uri.query().and_then(token::strip_from_query);
         let shown = Query::new(query.as_deref().unwrap_or_default());
         let operation = Operation::of(&parts.method, &target, shown, &parts.headers);
+        // A form is signed in its body, and read before anything is decided.
+        let is_form = operation == Operation::PostObject
+            && matches!(target, Target::Bucket(_))
+            && post_object::is_form(&parts);
+        let verified = match &settings.authentication {
+            Authentication::SigV4(_) if is_form => Verified::head_of_form(&parts),
+            Authentication::SigV4(ring) => verify(&parts, ring, clock::now()),
+            Authentication::None => Verified::unauthenticated(&parts),
+        }
+        .map_err(respond::unauthenticated)?;
+        let writes = operation.footprint() != Footprint::Reads;
+        if writes && verified.form == Form::None && parts.headers.contains_key(header::ORIGIN) {
+            return Err(respond::sent_by_a_page());
+        }
         if let Some(bucket) = target.bucket() {
             if *bucket == settings.ledger_bucket {
                 return Err(respond::ledger_bucket(bucket));
@@ -201,18 +213,20 @@ impl Proxy {
         if copies_from(&parts.headers, &settings.ledger_bucket) {
             return Err(respond::ledger_bucket(&settings.ledger_bucket));
         }
-        let token =
-            token::find(&parts, &verified, settings.token_signature).map_err(|problem| {
-                let bucket = target.bucket().map_or("", Bucket::as_str);
-                let (reason, error) = respond::token_problem(&problem);
-                if let Some(reason) = reason {
-                    self.0.metrics.rejected(bucket, reason);
-                }
-                error
-            })?;
+        let token = token::find(&parts, &verified, settings.token_signature)
+            .map_err(|problem| self.token_problem(target.bucket(), &problem))?;
         let path = target.path_style(parts.uri.path(), &host, &settings.host_suffixes);
         let route = Route { bucket: target.bucket().cloned(), path, query };
         Ok(Understood { id, parts, target, operation, verified, token, route })
+    }
+
+    /// Counts a token that is not accepted.
+    fn token_problem(&self, bucket: Option<&Bucket>, problem: &token::TokenProblem) -> S3Error {
+        let (reason, error) = respond::token_problem(problem);
+        if let Some(reason) = reason {
+            self.0.metrics.rejected(bucket.map_or("", Bucket::as_str), reason);
+        }
+        error
     }
 }
 

@@ -5,11 +5,10 @@
 use http::{Method, Response, StatusCode, Version, header};
 use http_body_util::BodyExt as _;
 
-use super::body::Prepared;
-use super::{Proxy, ResponseBody, Understood, body, respond};
+use super::body::{self, ClientBody, Prepared};
+use super::{Proxy, ResponseBody, Understood, respond};
 use crate::clock;
 use crate::fence::UnfencedPermit;
-use crate::listener::RequestBody;
 use crate::s3::S3Error;
 use crate::upstream::{IdleLimit, SendError, for_store, remove_hop_by_hop, set_length};
 
@@ -22,7 +21,7 @@ impl Proxy {
     pub(super) async fn read(
         &self,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         self.forward(None, request, body).await
     }
@@ -32,7 +31,7 @@ impl Proxy {
         &self,
         permit: UnfencedPermit,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         self.forward(Some(permit), request, body).await
     }
@@ -41,7 +40,7 @@ impl Proxy {
         &self,
         permit: Option<UnfencedPermit>,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let inner = &self.0;
         let time_max = inner.settings.request_body_max;

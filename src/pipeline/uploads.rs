@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{Method, Response};
 
+use super::body::ClientBody;
 use super::fenced_write::{protocol_of, refuse_encryption};
 use super::{Proxy, ResponseBody, Understood, body, respond};
 use crate::clock;
@@ -12,7 +13,6 @@ use crate::fence::{
     Mode, OperationId, Protocol, Token, admit_abort_of_own_upload, admit_upload_step,
 };
 use crate::ledger::{Binding, Scope, Upload};
-use crate::listener::RequestBody;
 use crate::policy::Fencing;
 use crate::s3::{Operation, Query, S3Error};
 use crate::upstream::{for_store, set_length, stamp};
@@ -27,7 +27,7 @@ impl Proxy {
         &self,
         scope: Scope,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let fencing = self.0.settings.policy.of_object(&scope.bucket, &scope.key);
         if fencing.mode == Mode::Off {
@@ -66,7 +66,7 @@ impl Proxy {
         scope: Scope,
         token: Token,
         request: Understood,
-        body: RequestBody,
+        body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let protocol: Protocol = protocol_of(&self.0.settings, fencing, &scope.bucket);
         refuse_encryption(&request.parts.headers, protocol.tags)?;

@@ -26,8 +26,8 @@ pub use delete_objects::{
 };
 pub use error::S3Error;
 pub use etag::{EtagQuotes, InvalidEtag, parse_if_match, parse_if_none_match, strip_quotes};
-pub use operation::{Footprint, Operation, Write, document, side_door, unknown_write_header};
 pub use form::{FormError, FormFile, PostForm, read_form};
+pub use operation::{Footprint, Operation, Write, document, side_door, unknown_write_header};
 pub use post_object::{OnSuccess, PostObject};
 pub use query::{Query, percent_decode, percent_encode_key};
 pub use results::{complete_upload_result, copy_result};

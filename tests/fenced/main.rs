@@ -23,6 +23,7 @@ mod lifecycle;
 mod many;
 mod off;
 mod outcomes;
+mod post_object;
 mod seaweed;
 mod table;
 mod touches;

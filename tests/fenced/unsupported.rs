@@ -18,7 +18,6 @@ const SHAPES: &[Shape] = &[
     ("AppendObject", "PUT", "/data/k", &[("x-amz-write-offset-bytes", "3")]),
     ("RenameObject", "PUT", "/data/k?renameObject", &[("x-amz-rename-source", "/data/other")]),
     ("RenameObject", "PUT", "/data/k", &[("x-amz-rename-source", "/data/other")]),
-    ("PostObject", "POST", "/data", &[("content-type", "multipart/form-data; boundary=b")]),
     (
         "PostObject",
         "POST",

@@ -9,11 +9,11 @@ use http::StatusCode;
 use http::header::{self, HeaderName};
 
 use super::super::token::TokenProblem;
-use crate::auth::{AuthError, BodyError};
+use crate::auth::{AuthError, BodyError, PostPolicyError};
 use crate::fence::{ConditionFailure, Contention, Token, TokenRequired};
 use crate::ledger::Scope;
 use crate::listener::Refusal;
-use crate::s3::{Bucket, DocumentError, InvalidEtag, Operation, S3Error, TargetError};
+use crate::s3::{Bucket, DocumentError, FormError, InvalidEtag, Operation, S3Error, TargetError};
 use crate::telemetry::Reason;
 
 /// The token that a refused request came with.
@@ -293,6 +293,28 @@ pub(in super::super) fn unauthenticated(error: AuthError) -> S3Error {
 }
 
 pub(in super::super) fn invalid_body(error: &BodyError) -> S3Error {
+    let mut answer = S3Error::new(error.status(), error.code(), error.to_string());
+    answer.elements = error.elements();
+    answer
+}
+
+/// Where nobody signs, a browser near the proxy would write for every page that it shows: some
+/// POSTs need no preflight.
+pub(in super::super) fn sent_by_a_page() -> S3Error {
+    let message = "Requests are not authenticated here, so that one with an Origin, which a browser \
+                   sends for a page, may not change anything.";
+    S3Error::new(StatusCode::FORBIDDEN, "AccessDenied", message)
+}
+
+/// A form that is none, or that asks for what no form can have.
+pub(in super::super) fn invalid_form(error: &FormError) -> S3Error {
+    let mut answer = S3Error::new(error.status(), error.code(), error.to_string());
+    answer.elements = error.elements();
+    answer
+}
+
+/// A form whose policy is not signed, or does not allow it.
+pub(in super::super) fn form_refused(error: &PostPolicyError) -> S3Error {
     let mut answer = S3Error::new(error.status(), error.code(), error.to_string());
     answer.elements = error.elements();
     answer
