@@ -2,6 +2,7 @@
 //! of the fence.
 
 use fencepost::devstore::Profile;
+use http::Method;
 
 use super::on_every_store;
 use super::support::Backend;
@@ -87,15 +88,57 @@ async fn a_condition_that_is_none_is_refused() {
             ("if-none-match", first.header("etag"), "501 NotImplemented"),
         ] {
             let client = proxy.token(7).with(name, value);
-            assert_eq!(client.put("k", "x").await.short(), expected, "{profile} {name}: {value}");
-            assert_eq!(client.delete("k").await.short(), expected, "{profile} {name}: {value}");
+            let copy = client.clone().with("x-amz-copy-source", "/data/k");
+            let parts = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>\
+                         <ETag>a</ETag></Part></CompleteMultipartUpload>";
+            for answer in [
+                client.put("k", "x").await,
+                client.delete("k").await,
+                copy.put("k", "").await,
+                client.send(Method::POST, "/data/k?uploadId=u", parts).await,
+            ] {
+                assert_eq!(answer.short(), expected, "{profile} {name}: {value}");
+            }
         }
-        let twice =
-            proxy.token(7).with_unsigned("if-match", "\"a\"").with_unsigned("if-match", "*");
-        assert_eq!(twice.put("k", "x").await.short(), "400 InvalidArgument", "{profile}");
+        for name in ["if-match", "if-none-match"] {
+            let twice = proxy.token(7).with_unsigned(name, "*").with_unsigned(name, "*");
+            assert_eq!(twice.put("k", "x").await.short(), "400 InvalidArgument", "{profile}");
+        }
         assert_eq!(backend.bytes("k").await.as_deref(), Some(&b"one"[..]), "{profile}");
     })
     .await;
+}
+
+/// Where nothing is fenced the store judges, by what the client wrote.
+#[tokio::test]
+async fn a_condition_in_an_unfenced_scope_is_the_stores_to_judge() {
+    let off = "[[scope]]\nbucket = \"data\"\nprefix = \"off/\"\nmode = \"off\"\n";
+    for profile in [Profile::Aws, Profile::Minio] {
+        let backend = Backend::embedded(profile).await;
+        let proxy = backend.proxy(off).await;
+        let etag = backend.direct().put("direct", "one").await.header("etag").to_owned();
+        let (list, weak) = (format!("{etag}, \"a\""), format!("W/{etag}"));
+        let values = ["", "*", "\"*\"", "\"\"", "\"a\"", "a b", &etag, &list, &weak];
+        for name in ["if-match", "if-none-match"] {
+            for value in values {
+                let mut answers = Vec::new();
+                for (client, key) in [
+                    (backend.direct(), "direct"),
+                    (proxy.plain(), "not-fenced-yet"),
+                    (proxy.plain(), "off/k"),
+                ] {
+                    assert_eq!(backend.direct().put(key, "one").await.short(), "200");
+                    let put = client.clone().with(name, value).put(key, "two").await;
+                    let now = backend.bytes(key).await.unwrap();
+                    let deleted = client.with(name, value).delete(key).await;
+                    answers.push((put.short(), now, deleted.short()));
+                }
+                assert_eq!(answers[1], answers[0], "{profile} {name}: {value}");
+                assert_eq!(answers[2], answers[0], "{profile} {name}: {value}");
+            }
+        }
+        assert_eq!(proxy.counter("fence_rejected_total", "").await, 0, "{profile}");
+    }
 }
 
 /// The guess from memory must not answer for the object: another proxy has written meanwhile.
