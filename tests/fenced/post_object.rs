@@ -312,3 +312,54 @@ async fn where_nobody_signs_no_page_writes() {
     let page = signed.plain().with_unsigned("origin", "http://good.example");
     assert_eq!(Form::new(&page, "k", "y").send().await.short(), "204");
 }
+
+/// What every other operation goes through in `table.rs`.
+async fn walk(backend: &Backend) {
+    let proxy =
+        backend.proxy("fence.settle_delay_milliseconds = 0\nledger.timeout_seconds = 30\n").await;
+    let k = |file| form(&proxy, "dir/k +\u{e9}", file);
+    let state = async || {
+        let path = format!("/{}/dir/k%20%2B%C3%A9", backend.bucket);
+        let got = backend.direct().send(Method::GET, &path, Bytes::new()).await;
+        let text = String::from_utf8(got.body.to_vec()).unwrap();
+        (text, got.header("x-amz-meta-fencepost-token").to_owned())
+    };
+    assert_eq!(k("free").send().await.short(), "204");
+    assert_eq!(state().await, ("free".into(), String::new()));
+    assert_eq!(k("by 7").token(7).send().await.short(), "204");
+    assert_eq!(k("late").token(6).send().await.short(), "409 StaleFenceToken");
+    assert_eq!(k("late").send().await.short(), "428 FenceTokenRequired");
+    let malformed = k("late").field("x-fence-token", "7x").send().await;
+    assert_eq!(malformed.short(), "400 InvalidFenceToken");
+    assert_eq!(state().await, ("by 7".into(), "7".into()));
+    assert_eq!(k("by 7 again").token(7).send().await.short(), "204");
+    assert_eq!(state().await, ("by 7 again".into(), "7".into()));
+}
+
+#[tokio::test]
+async fn a_form_on_seaweedfs() {
+    let Some(backend) = Backend::seaweedfs().await else { return };
+    walk(&backend).await;
+}
+
+#[tokio::test]
+async fn a_form_on_ceph() {
+    let Some(backend) = Backend::ceph().await else { return };
+    walk(&backend).await;
+}
+
+/// The store has the request and does not carry it out, and nobody hears of it.
+#[tokio::test]
+async fn a_form_and_a_store_that_fails_midway() {
+    for profile in [Profile::Aws, Profile::Minio] {
+        let backend = Backend::embedded(profile).await;
+        walk(&backend).await;
+        let proxy = backend.proxy("fence.contention_wait_seconds_max = 1\n").await;
+        assert_eq!(form(&proxy, "k", "one").token(7).send().await.short(), "204");
+        let cut = backend.faults().add(on_data(Effect::CutBefore, Method::PUT));
+        let answer = form(&proxy, "k", "two").token(7).send().await;
+        assert_eq!(answer.short(), "503 FenceOutcomeUnknown", "{profile}");
+        assert_eq!(cut.hits(), 1, "{profile}: it is sent once");
+        assert_eq!(backend.bytes("k").await.as_deref(), Some(&b"one"[..]), "{profile}");
+    }
+}
