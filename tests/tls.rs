@@ -21,7 +21,7 @@ use http::{Method, Request, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use support::{Authority, Backend, Proxy, soon};
+use support::{Authority, Backend, Form, Proxy, soon};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -81,6 +81,16 @@ async fn an_s3_client_fences_over_tls() {
     assert_eq!(got.unwrap().body.collect().await.unwrap().to_vec(), b"by 34");
 }
 
+async fn http2_to(https: &Https) -> http2::SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(https.proxy.data).await.unwrap();
+    let tls = TlsConnector::from(https.authority.client(None, &["h2"]));
+    let stream = tls.connect(HOST.try_into().unwrap(), stream).await.unwrap();
+    let (requests, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    requests
+}
+
 /// One request with a signed target and no `Host`.
 async fn over_http2(
     https: &Https,
@@ -88,12 +98,7 @@ async fn over_http2(
     target: &str,
     body: &'static str,
 ) -> (u16, String) {
-    let stream = TcpStream::connect(https.proxy.data).await.unwrap();
-    let tls = TlsConnector::from(https.authority.client(None, &["h2"]));
-    let stream = tls.connect(HOST.try_into().unwrap(), stream).await.unwrap();
-    let (mut requests, connection) =
-        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
+    let mut requests = http2_to(https).await;
     let uri = format!("https://{}{target}", https.host());
     let request = Request::builder().method(method).uri(uri).version(Version::HTTP_2);
     let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
@@ -103,6 +108,25 @@ async fn over_http2(
     assert_eq!(head.version, Version::HTTP_2);
     let body = body.collect().await.unwrap().to_bytes();
     (head.status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_form_over_http2_is_told_where_its_object_is() {
+    let https = Https::start().await;
+    let form = Form::new(&https.proxy.plain(), "k", "by 7").token(7);
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(format!("https://{}{}", https.host(), form.target))
+        .version(Version::HTTP_2)
+        .header("content-type", Form::content_type())
+        .body(Full::new(form.body(&form.signed_fields())))
+        .unwrap();
+    let sent = http2_to(&https).await.send_request(request).await;
+    let answer = sent.unwrap();
+    assert_eq!(answer.status(), 204);
+    let location = format!("https://{}/{}/k", https.host(), https.backend.bucket);
+    assert_eq!(answer.headers()["location"], location.as_str());
+    assert_eq!(https.backend.bytes("k").await.as_deref(), Some(&b"by 7"[..]));
 }
 
 #[tokio::test]

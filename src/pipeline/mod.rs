@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
+use http::uri::Scheme;
 use http::{HeaderMap, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -78,6 +79,8 @@ pub struct Settings {
     pub authentication: Authentication,
     /// Whether the token's header has to be signed.
     pub token_signature: TokenSignature,
+    /// How clients reach the proxy, for URLs of objects in its answers.
+    pub scheme: Scheme,
     /// The domains under which buckets are host names.
     pub host_suffixes: HostSuffixes,
     /// The rules.

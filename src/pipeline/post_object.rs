@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
+use http::uri::Scheme;
 use http::{Method, Request, Response};
 
 use super::body::{self, ClientBody};
@@ -68,7 +69,8 @@ impl Proxy {
         };
         let answer = self.write(Write::Put, scope, put, body::in_memory(file)).await?;
         if answer.status().is_success() {
-            Ok(form_answer(&request, bucket, &post, answer.headers()))
+            let location = location(&self.0.settings.scheme, &request.parts, &post);
+            Ok(form_answer(&location, bucket, &post, answer.headers()))
         } else {
             Ok(answer)
         }
@@ -145,15 +147,14 @@ fn put_of(
 
 /// The answer to a form whose object was written.
 fn form_answer(
-    request: &Understood,
+    location: &str,
     bucket: &Bucket,
     post: &PostObject,
     written: &HeaderMap,
 ) -> Response<ResponseBody> {
     let etag = written.get(header::ETAG).and_then(|etag| etag.to_str().ok()).unwrap_or_default();
-    let location = location(&request.parts, post);
     let (status, location, document) =
-        post.on_success.answer(&location, bucket, &post.key, strip_quotes(etag));
+        post.on_success.answer(location, bucket, &post.key, strip_quotes(etag));
     let has_document = !document.is_empty();
     let mut response = Response::new(full_body(document.into()));
     *response.status_mut() = status;
@@ -176,8 +177,7 @@ fn describes_object(name: &HeaderName) -> bool {
 }
 
 /// Where the object is, in the way in which the client has named its bucket.
-fn location(parts: &Parts, post: &PostObject) -> String {
-    let scheme = parts.uri.scheme_str().unwrap_or("http");
+fn location(scheme: &Scheme, parts: &Parts, post: &PostObject) -> String {
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()));
     let bucket = parts.uri.path().trim_end_matches('/');

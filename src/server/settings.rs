@@ -1,6 +1,7 @@
 //! The configuration's words, as the modules understand them.
 
 use http::StatusCode;
+use http::uri::Scheme;
 
 use crate::config::{self, Config};
 use crate::fence::{Compare, Enforcement, Mode, Protocol, Rules, Tags};
@@ -27,6 +28,10 @@ pub(super) fn settings(
         token_signature: match config.auth.token_signature {
             config::TokenSignature::Signed => TokenSignature::Signed,
             config::TokenSignature::Any => TokenSignature::Any,
+        },
+        scheme: match config.tls.certificate_file {
+            Some(_) => Scheme::HTTPS,
+            None => Scheme::HTTP,
         },
         host_suffixes: HostSuffixes::new(
             config.host_suffixes.iter().map(|suffix| suffix.as_str().to_owned()),
