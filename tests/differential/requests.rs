@@ -153,7 +153,7 @@ impl Maker {
     }
 
     fn body(&mut self) -> Bytes {
-        let length = *self.random.pick(&[&0, &1, &5, &100, &4096, &70_000, &300_000]);
+        let length = *self.random.pick(&[&0, &1, &5, &100, &4096, &70_000, &200_000]);
         let byte = b'a' + self.random.next() as u8 % 4;
         Bytes::from(vec![byte; length])
     }
