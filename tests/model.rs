@@ -21,6 +21,8 @@ mod steps;
 mod store;
 #[path = "model/trace.rs"]
 mod trace;
+#[path = "model/uploads.rs"]
+mod uploads;
 #[path = "model/world.rs"]
 mod world;
 
@@ -76,7 +78,7 @@ const UNFORETOLD: Ask = Ask::CompleteUnforetold("X");
 type Start = (Option<&'static str>, Vec<Client>);
 
 fn client(token: u64, ask: Ask) -> Client {
-    Client { token, ask, condition: ClientCondition::default() }
+    Client { token, ask, condition: ClientCondition::default(), upload: None }
 }
 
 fn clients(asks: &[(u64, Ask)]) -> Vec<Client> {
@@ -106,7 +108,16 @@ fn pairs() -> Vec<Start> {
 
 fn setting(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
     let assembles = Enforcement::Exclusive;
-    Setting { protocol, faults, proxies: 2, assembles, pauses: 1, starts, seen: BTreeMap::new() }
+    Setting {
+        protocol,
+        faults,
+        proxies: 2,
+        assembles,
+        idempotent: false,
+        pauses: 1,
+        starts,
+        seen: BTreeMap::new(),
+    }
 }
 
 /// Searches all of it; nothing may be violated, and each of `shown` must have happened, because a

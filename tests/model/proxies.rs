@@ -120,6 +120,13 @@ impl Setting {
         };
         match end {
             End::Applied if applied != 1 => world.blame(Violation::NotExactlyOnce),
+            End::Applied
+                if world.last.is_some_and(|(token, first)| {
+                    token < run.client.token && first != run.first
+                }) =>
+            {
+                world.blame(Violation::AcknowledgedThoughOverwritten);
+            }
             End::Refused | End::AlreadyAbsent if run.applied != 0 => {
                 world.blame(Violation::RefusedYetApplied);
             }
@@ -208,6 +215,16 @@ impl Setting {
             world.edit(number, |run| run.flight = None);
             if world.now > flight.deadline {
                 Outcome::Rejected
+            } else if Self::is_consumed(world, &run) && self.idempotent {
+                match run.client.ask {
+                    Ask::CompleteUnforetold(content) => Outcome::Applied(forms(content).plain),
+                    Ask::Complete(content) => Outcome::Applied(assembled(content)),
+                    Ask::Put(_)
+                    | Ask::Stream(_)
+                    | Ask::Delete
+                    | Ask::Touch
+                    | Ask::DeleteVersion => Outcome::Consumed,
+                }
             } else if Self::is_consumed(world, &run) {
                 Outcome::Consumed
             } else {

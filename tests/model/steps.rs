@@ -114,13 +114,14 @@ impl Space for Setting {
                         applied: 0,
                         stream: None,
                         chained: false,
-                        first,
+                        first: client.upload.unwrap_or(first),
                     })
                 })
                 .collect(),
             acknowledged: 0,
             faults: self.faults,
             violation: None,
+            last: None,
         };
         self.starts.iter().map(start).collect()
     }

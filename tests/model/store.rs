@@ -74,6 +74,7 @@ impl Setting {
             Phase::Over(End::Applied) => world.blame(Violation::NotExactlyOnce),
             Phase::Ready | Phase::Running { .. } | Phase::Over(End::Unknown | End::Retried) => {}
         }
+        world.last = Some((run.client.token, run.first));
         world.writes += u16::from(self.protocol.tags == Tags::Unique);
         let stamp = match run.client.ask {
             Ask::Delete | Ask::DeleteVersion => None,

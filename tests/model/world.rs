@@ -40,6 +40,8 @@ pub(crate) struct Client {
     pub(crate) token: u64,
     pub(crate) ask: Ask,
     pub(crate) condition: ClientCondition,
+    /// The client whose upload it completes, if not its own.
+    pub(crate) upload: Option<usize>,
 }
 
 /// How often each kind of fault may still happen.
@@ -101,6 +103,8 @@ pub(crate) enum Violation {
     ConditionBroken,
     /// P7: with strictly-greater, two operations with one token took effect.
     TokenUsedTwice,
+    /// Acknowledged, though a lower token had overwritten it by then.
+    AcknowledgedThoughOverwritten,
     /// The machine called its driver's report impossible.
     Broken,
 }
@@ -181,6 +185,8 @@ pub(crate) struct World {
     pub(crate) acknowledged: u64,
     pub(crate) faults: Faults,
     pub(crate) violation: Option<Violation>,
+    /// Token and upload of the write that took effect last.
+    pub(crate) last: Option<(u64, usize)>,
 }
 
 /// A world to search, and where its searches start.
@@ -191,6 +197,8 @@ pub(crate) struct Setting {
     pub(crate) proxies: usize,
     /// Whether the store enforces a condition on the completion of an upload.
     pub(crate) assembles: Enforcement,
+    /// Whether a second completion of an upload is answered like the first (AWS).
+    pub(crate) idempotent: bool,
     /// How often an operation may pause before it runs out of patience.
     pub(crate) pauses: u8,
     /// Initial contents, and the clients.
