@@ -80,13 +80,13 @@ impl Proxy {
         if protocol.tags == Tags::Unique && matches!(write, Write::Touch | Write::DeleteVersion) {
             return Err(self.unsupported(&request, None));
         }
-        // Nobody has looked at the encryption that an upload without a binding was created with.
-        if protocol.tags == Tags::Unique && write == Write::Complete && holder.stamp.is_none() {
-            return Err(self.unsupported(&request, None));
-        }
         let condition = client_condition(&request.parts.headers)?;
         if write == Write::DeleteVersion && !condition.is_none() {
             return Err(respond::conditional_version_delete());
+        }
+        // Nobody has looked at the encryption that an upload without a binding was created with.
+        if protocol.tags == Tags::Unique && write == Write::Complete && holder.stamp.is_none() {
+            return Err(self.unsupported(&request, None));
         }
         let slot = self.0.scopes.slot(&scope);
         let body = body::wrap(&request, body)?;

@@ -45,7 +45,7 @@ async fn tags_are_fenced() {
 #[tokio::test]
 async fn tags_wait_for_an_open_write_of_an_older_holder() {
     let backend = Backend::embedded(Profile::Aws).await;
-    let (older, newer) = backend.proxies(PATIENT).await;
+    let (older, newer) = backend.proxies("fence.settle_delay_milliseconds = 0\n").await;
     assert_eq!(older.token(10).put("k", "idle").await.short(), "200");
     let parked = backend.faults().add(on_data(Effect::Hold, Method::PUT));
     let client = older.token(11);
