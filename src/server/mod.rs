@@ -246,6 +246,7 @@ async fn assemble(
         &config.backend,
         store.credentials,
         config.fence.signature_lifetime_seconds.duration().as_secs(),
+        config.fence.assembly_seconds_max.duration(),
     )?;
     let ledger: Arc<dyn Ledger> = Arc::new(ledger(findings.etag_quotes));
     let settings = settings::settings(config, authentication, &findings, rules);

@@ -134,6 +134,7 @@ pub fn upstream(
     backend: &BackendConfig,
     credentials: SharedCredentialsProvider,
     signature_seconds: u64,
+    assembly_max: Duration,
 ) -> Result<Arc<Upstream>, StoreError> {
     let roots = Authorities::read(backend.ca_file.as_deref())?.roots()?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -160,6 +161,7 @@ pub fn upstream(
             config::Addressing::Virtual => Addressing::Virtual,
         },
         response_timeout: backend.response_timeout_seconds.duration(),
+        assembly_timeout: backend.response_timeout_seconds.duration().max(assembly_max),
         idle_body_timeout: backend.idle_body_timeout_seconds.duration(),
         pool_idle: backend.pool_idle_seconds.duration(),
         pool_idle_connections_max: backend.pool_idle_connections_max.as_usize(),

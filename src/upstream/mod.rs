@@ -81,6 +81,9 @@ pub struct UpstreamConfig {
     pub addressing: Addressing,
     /// How long the store may take between the last byte of a request and the head of its answer.
     pub response_timeout: Duration,
+    /// The same for what assembles an object of bytes that the store has: stores that copy them
+    /// answer when they are done.
+    pub assembly_timeout: Duration,
     /// How long a body of the store may pause.
     pub idle_body_timeout: Duration,
     /// How long an idle connection is kept.
@@ -215,7 +218,9 @@ impl Upstream {
         let repeatable = matches!(method, Method::GET | Method::HEAD) && body.is_end_stream();
         let request = self.sign(method, route, headers, payload, clock::now(), None).await?;
         let again = repeatable.then(|| request.clone());
-        let response = match (self.try_exchange(request.map(|()| body)).await, again) {
+        let timeout = self.config.response_timeout;
+        let first = self.try_exchange(request.map(|()| body), timeout).await;
+        let response = match (first, again) {
             (Err(Failed::Closed(_)), Some(again)) => {
                 self.exchange(again.map(|()| full(Bytes::new()))).await?
             }
@@ -377,15 +382,18 @@ impl Upstream {
 
     /// Sends, and waits for the head of the answer as long as the store makes progress.
     async fn exchange(&self, request: Request<OutBody>) -> Result<Response<Incoming>, SendError> {
-        Ok(self.try_exchange(request).await?)
+        Ok(self.try_exchange(request, self.config.response_timeout).await?)
     }
 
-    async fn try_exchange(&self, request: Request<OutBody>) -> Result<Response<Incoming>, Failed> {
+    async fn try_exchange(
+        &self,
+        request: Request<OutBody>,
+        timeout: Duration,
+    ) -> Result<Response<Incoming>, Failed> {
         let progress = Progress::new();
         let request = request.map(|body| Watched::new(body, progress.clone()));
         let mut answer = std::pin::pin!(self.http.request(request));
         loop {
-            let timeout = self.config.response_timeout;
             let deadline = progress.since().unwrap_or_else(clock::monotonic) + timeout;
             tokio::select! {
                 answer = &mut answer => return answer.map_err(|error| {
@@ -413,7 +421,16 @@ impl Upstream {
 
     /// Sends a request and reads its answer whole.
     async fn call(&self, request: Request<OutBody>) -> Result<Answer, SendError> {
-        let response = self.exchange(request).await?;
+        self.call_within(request, self.config.response_timeout).await
+    }
+
+    /// The same, with another limit on how long the answer's head may be waited for.
+    async fn call_within(
+        &self,
+        request: Request<OutBody>,
+        timeout: Duration,
+    ) -> Result<Answer, SendError> {
+        let response = self.try_exchange(request, timeout).await?;
         let (parts, body) = response.into_parts();
         let body = IdleLimit::new(body, self.config.idle_body_timeout);
         let body = Limited::new(body, ANSWER_BYTES_MAX)

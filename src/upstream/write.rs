@@ -159,7 +159,15 @@ impl Upstream {
         let payload = PayloadHash::Unsigned;
         let signed = self.sign(method, &request.route, headers, payload, at, Some(lifetime)).await;
         let result = match signed {
-            Ok(signed) => self.call(signed.map(|()| full(body))).await,
+            Ok(signed) => {
+                let timeout = match change {
+                    Change::Assemble(_) => self.config.assembly_timeout,
+                    Change::Put(_) | Change::Delete | Change::Touch | Change::DeleteVersion => {
+                        self.config.response_timeout
+                    }
+                };
+                self.call_within(signed.map(|()| full(body)), timeout).await
+            }
             Err(error) => Err(error),
         };
         WriteAnswer::from_result(result, change, terms.exclusive)

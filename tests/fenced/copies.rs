@@ -1,5 +1,7 @@
 //! CopyObject: the destination is fenced, the source pinned.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use fencepost::devstore::{Effect, Profile};
 use http::Method;
@@ -166,4 +168,19 @@ async fn the_clients_own_conditions_on_the_destination_keep_their_meaning() {
         }
     })
     .await;
+}
+
+/// A store that copies the bytes answers when it is done.
+#[tokio::test]
+async fn a_copy_that_takes_long_is_waited_for() {
+    let backend = Backend::embedded(Profile::Aws).await;
+    let proxy = backend.proxy(&format!("{TIDY}backend.response_timeout_seconds = 1\n")).await;
+    assert_eq!(proxy.token(7).put("src", "bytes").await.short(), "200");
+    let slow = || on_data(Effect::Delay(Duration::from_millis(2500)), Method::PUT);
+    backend.faults().add(slow());
+    assert_eq!(copy(&proxy.token(7), "/data/src", "k").await.short(), "200");
+    // A PUT is not: its answer is due when its bytes are there.
+    let put = backend.faults().add(slow());
+    assert_eq!(proxy.token(7).put("l", "x").await.short(), "503 FenceOutcomeUnknown");
+    assert_eq!(put.hits(), 1);
 }
