@@ -234,7 +234,8 @@ impl Proxy {
 }
 
 /// Whether a copy or a rename reads from `bucket`, in whatever way a store writes a bucket before a
-/// key (`/bucket/key`, `bucket/key`, `:bucket/key`): its name anywhere in it will do, because some resolve dots.
+/// key (`/bucket/key`, `bucket/key`, `:bucket/key`): its name anywhere in the path will do, because
+/// some resolve dots.
 fn copies_from(headers: &HeaderMap, bucket: &Bucket) -> bool {
     ["x-amz-copy-source", "x-amz-rename-source"].into_iter().any(|name| {
         headers.get_all(name).iter().any(|source| {
