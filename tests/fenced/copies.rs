@@ -174,9 +174,9 @@ async fn the_clients_own_conditions_on_the_destination_keep_their_meaning() {
 #[tokio::test]
 async fn a_copy_that_takes_long_is_waited_for() {
     let backend = Backend::embedded(Profile::Aws).await;
-    let proxy = backend.proxy(&format!("{TIDY}backend.response_timeout_seconds = 1\n")).await;
+    let proxy = backend.proxy(&format!("{TIDY}backend.response_timeout_seconds = 2\n")).await;
     assert_eq!(proxy.token(7).put("src", "bytes").await.short(), "200");
-    let slow = || on_data(Effect::Delay(Duration::from_millis(2500)), Method::PUT);
+    let slow = || on_data(Effect::Delay(Duration::from_millis(4500)), Method::PUT);
     backend.faults().add(slow());
     assert_eq!(copy(&proxy.token(7), "/data/src", "k").await.short(), "200");
     // A PUT is not: its answer is due when its bytes are there.
