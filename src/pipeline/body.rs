@@ -41,8 +41,7 @@ pub(super) enum Prepared {
     Streamed(Box<VerifiedBody<ClientBody>>, u64, PayloadHash),
 }
 
-pub(super) const SDK_CHECKSUM_ALGORITHM: HeaderName =
-    HeaderName::from_static("x-amz-sdk-checksum-algorithm");
+const SDK_CHECKSUM_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
 
 /// Reads what the head of a request promises of its body. Nothing of the body is touched.
 pub(super) fn wrap(
@@ -61,17 +60,18 @@ pub(super) fn wrap(
 }
 
 /// Takes a body in, or gets ready to stream it; `headers` (those for the store) are made to say
-/// what is true of it.
+/// what is true of it. `keeps_trailer`: a checksum in the trailer of a stream will go on.
 pub(super) async fn prepare(
     request: &Understood,
     body: VerifiedBody<ClientBody>,
     headers: &mut HeaderMap,
     buffer_bytes_max: usize,
     time_max: Duration,
+    keeps_trailer: bool,
 ) -> Result<Prepared, S3Error> {
     if let Some(length) = body.decoded_length().filter(|length| *length > buffer_bytes_max as u64) {
         let says_checksum = headers.keys().any(|name| name.as_str().starts_with("x-amz-checksum-"));
-        if !says_checksum {
+        if !says_checksum && !(keeps_trailer && body.trailer().is_some()) {
             // Its trailer is verified here and not passed on, so that the header would promise
             // the store a checksum that does not come.
             headers.remove(SDK_CHECKSUM_ALGORITHM);

@@ -176,7 +176,10 @@ impl Proxy {
             }
             Write::Put => {
                 let buffer_max = settings.body_buffer_bytes_max;
-                match body::prepare(request, body, &mut headers, buffer_max, time_max).await? {
+                let keeps = self.0.upstream.takes_trailers();
+                let prepared =
+                    body::prepare(request, body, &mut headers, buffer_max, time_max, keeps).await?;
+                match prepared {
                     Prepared::Buffered(body) => {
                         let forms = forms_of(&body.data);
                         (Change::Put(Contents::Buffered(forms)), Bytes::Buffered(body))

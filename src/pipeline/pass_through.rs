@@ -55,12 +55,9 @@ impl Proxy {
             bytes_max => bytes_max,
         };
         let mut headers = for_store(request.parts.headers.clone());
-        let prepared = body::prepare(&request, body, &mut headers, buffer_max, time_max).await?;
-        if let (Some(algorithm), Prepared::Streamed(..), Some(_)) =
-            (request.parts.headers.get(&body::SDK_CHECKSUM_ALGORITHM), &prepared, forward)
-        {
-            headers.insert(body::SDK_CHECKSUM_ALGORITHM, algorithm.clone());
-        }
+        let keeps = forward.is_some();
+        let prepared =
+            body::prepare(&request, body, &mut headers, buffer_max, time_max, keeps).await?;
         let streamed = matches!(prepared, Prepared::Streamed(..));
         let (body, length, payload) = prepared.into_out_body(forward, &mut headers);
         let method = request.parts.method.clone();

@@ -14,7 +14,8 @@ use tokio::task::JoinHandle;
 use super::body::{Gate, Gated};
 use super::multipart::Upload;
 use super::{
-    Answer, BoxError, OutBody, Route, SendError, Upstream, full, headers, set_length, signing_time,
+    Answer, BoxError, Framed, OutBody, Route, SendError, Upstream, announce, full, headers,
+    set_length, signing_time,
 };
 use crate::auth::{BodyOutcome, PayloadHash, VerifiedBody};
 use crate::clock;
@@ -223,11 +224,23 @@ impl Upstream {
         let terms = permit.terms();
         let length = body.decoded_length().unwrap_or_default();
         let outcome = body.outcome();
+        let trailer = body.trailer().filter(|_| self.config.takes_trailers);
         let (gated, gate) = Gated::new(body);
         match terms.form {
             Form::Plain => {
-                let signed = match self.sign_put(terms, request, length, payload).await {
-                    Ok(signed) => signed.map(|()| gated.boxed_unsync()),
+                let mut request = request.clone();
+                let (body, length, payload) = match trailer {
+                    None => (gated.boxed_unsync(), length, payload),
+                    // The checksum goes on as it came, behind what the fence holds back.
+                    Some(trailer) => {
+                        announce(&mut request.headers, trailer, length);
+                        let framed = Framed::new(gated, outcome.clone(), trailer, length);
+                        let length = framed.encoded_length();
+                        (framed.boxed_unsync(), length, PayloadHash::StreamingUnsignedTrailer)
+                    }
+                };
+                let signed = match self.sign_put(terms, &request, length, payload).await {
+                    Ok(signed) => signed.map(|()| body),
                     Err(error) => return BodyEnd::Store(Box::new(WriteAnswer::without(error))),
                 };
                 hold(Arc::clone(self), signed, gate, &outcome, change).await

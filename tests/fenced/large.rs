@@ -250,6 +250,10 @@ async fn a_body_that_is_what_was_signed_arrives_byte_for_byte() {
         let unsigned = Payload::Claimed(unsigned, declared.into());
         assert_eq!(trailer.put("l", unsigned).await.short(), "200");
         assert!(backend.bytes("l").await.unwrap() == body);
+        // The store has checked it too, and keeps it.
+        let stored = backend.direct().with("x-amz-checksum-mode", "ENABLED").head("l").await;
+        assert_eq!(stored.header("x-amz-checksum-crc32").len(), 8, "{stored:?}");
+        assert_eq!(stored.header("content-encoding"), "");
     }
 }
 
