@@ -71,7 +71,8 @@ pub(super) async fn prepare(
 ) -> Result<Prepared, S3Error> {
     if let Some(length) = body.decoded_length().filter(|length| *length > buffer_bytes_max as u64) {
         let says_checksum = headers.keys().any(|name| name.as_str().starts_with("x-amz-checksum-"));
-        if !says_checksum && !(keeps_trailer && body.trailer().is_some()) {
+        let promises_trailer = keeps_trailer && body.trailer().is_some();
+        if !says_checksum && !promises_trailer {
             // Its trailer is verified here and not passed on, so that the header would promise
             // the store a checksum that does not come.
             headers.remove(SDK_CHECKSUM_ALGORITHM);
