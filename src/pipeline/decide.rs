@@ -3,9 +3,9 @@
 use http::Response;
 
 use super::body::ClientBody;
-use super::fenced_write::Holder;
+use super::fenced_write::{Holder, Origin};
 use super::{Proxy, ResponseBody, Understood, respond};
-use crate::fence::{Mode, admit_bucket_operation, admit_unfenced, needs_record};
+use crate::fence::{Mode, UnfencedPermit, admit_bucket_operation, admit_unfenced, needs_record};
 use crate::ledger::Scope;
 use crate::policy::Fencing;
 use crate::s3::{
@@ -142,7 +142,7 @@ impl Proxy {
         let query = Query::new(request.route.query.as_deref().unwrap_or_default());
         let reaches_others = request.operation.reaches_other_buckets(query);
         if !policy.allows_bucket_operation(bucket, reaches_others) {
-            self.refused(&request, Reason::UnsupportedOperation, None);
+            self.refused(&request, None);
             return Err(respond::bucket_operation_denied(request.operation, bucket));
         }
         if request.operation == Operation::DeleteBucket && !policy.is_off_everywhere(bucket) {
@@ -191,18 +191,30 @@ impl Proxy {
         request: Understood,
         body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
+        let permit = self.admit_without_token(fencing, scope, request.origin()).await?;
+        self.pass(permit, request, body).await
+    }
+
+    /// Decides on a write without a token, whatever it is.
+    pub(super) async fn admit_without_token(
+        &self,
+        fencing: Fencing,
+        scope: &Scope,
+        origin: Origin,
+    ) -> Result<UnfencedPermit, S3Error> {
         let snapshot = if needs_record(fencing.mode) {
             Some(self.load(scope).await.map_err(|_| respond::unavailable())?)
         } else {
             None
         };
-        match admit_unfenced(fencing.mode, snapshot.as_ref()) {
-            Ok(permit) => self.pass(permit, request, body).await,
-            Err(required) => {
-                self.refused(&request, Reason::MissingToken, None);
-                Err(respond::token_required(required))
-            }
-        }
+        admit_unfenced(fencing.mode, snapshot.as_ref()).map_err(|required| {
+            self.0.metrics.rejected(scope.bucket.as_str(), Reason::MissingToken);
+            tracing::info!(
+                request_id = %origin.id, %scope, operation = origin.operation.name(),
+                reason = Reason::MissingToken.as_str(), "refused"
+            );
+            respond::token_required(required)
+        })
     }
 
     /// Whether nothing that the request can reach is fenced.
@@ -227,12 +239,13 @@ impl Proxy {
     }
 
     pub(super) fn unsupported(&self, request: &Understood, header: Option<&str>) -> S3Error {
-        self.refused(request, Reason::UnsupportedOperation, header);
+        self.refused(request, header);
         respond::unsupported(request.operation, header)
     }
 
-    /// Counts and logs a request that the fence refuses without having asked for its token.
-    fn refused(&self, request: &Understood, reason: Reason, header: Option<&str>) {
+    /// Counts and logs a request that is refused whatever its token.
+    fn refused(&self, request: &Understood, header: Option<&str>) {
+        let reason = Reason::UnsupportedOperation;
         let bucket = request.target.bucket().map_or("", Bucket::as_str);
         self.0.metrics.rejected(bucket, reason);
         tracing::info!(

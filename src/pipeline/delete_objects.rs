@@ -13,17 +13,12 @@ use super::fenced_write::{
 };
 use super::{Proxy, ResponseBody, Understood, body, full_body, respond};
 use crate::clock;
-use crate::fence::{
-    Change, ClientCondition, Mode, OperationId, Tags, UnfencedPermit, Verdict, admit_unfenced,
-    needs_record,
-};
+use crate::fence::{Change, ClientCondition, Mode, OperationId, Tags, UnfencedPermit, Verdict};
 use crate::ledger::Scope;
-use crate::policy::Fencing;
 use crate::s3::{
     Bucket, DeleteObjectsRequest, DeleteOutcome, DeletedObject, ObjectToDelete, S3Error,
     parse_delete_objects, parse_delete_result, write_delete_objects, write_delete_result,
 };
-use crate::telemetry::Reason;
 use crate::upstream::{Route, WriteRequest, content_md5, for_store, query_value, set_length};
 
 /// How many keys of one request are worked on at a time.
@@ -132,7 +127,7 @@ impl Proxy {
         let token = match (fencing.mode, batch.token) {
             (Mode::IfFenced | Mode::Require, Some(token)) => token,
             (Mode::Off, _) | (Mode::IfFenced | Mode::Require, None) => {
-                let permit = self.without_token(fencing, &scope, batch.origin).await?;
+                let permit = self.admit_without_token(fencing, &scope, batch.origin).await?;
                 return Ok(Progress::Free(permit));
             }
         };
@@ -157,25 +152,6 @@ impl Proxy {
         };
         self.record(&scope, token, batch.origin, &verdict, &findings);
         self.outcome(verdict, findings, holder, &scope, object).map(Progress::Over)
-    }
-
-    /// F13, for one key of many.
-    async fn without_token(
-        &self,
-        fencing: Fencing,
-        scope: &Scope,
-        origin: Origin,
-    ) -> Result<UnfencedPermit, S3Error> {
-        let snapshot = if needs_record(fencing.mode) {
-            Some(self.load(scope).await.map_err(|_| respond::unavailable())?)
-        } else {
-            None
-        };
-        admit_unfenced(fencing.mode, snapshot.as_ref()).map_err(|required| {
-            self.0.metrics.rejected(scope.bucket.as_str(), Reason::MissingToken);
-            tracing::info!(request_id = %origin.id, %scope, "refused: a token is required");
-            respond::token_required(required)
-        })
     }
 
     fn deed_of(&self, batch: &Batch<'_>, object: &ObjectToDelete) -> Result<Deed, S3Error> {

@@ -212,12 +212,18 @@ impl Proxy {
         if !waits && slot.is_known() {
             return Ok(Early::Passed(None));
         }
-        let snapshot = self.load(scope).await.map_err(|_| respond::unavailable())?;
-        slot.note(snapshot.highest());
+        let snapshot = self.learn(scope, slot).await?;
         match slot.refusing(holder.token, protocol.compare) {
             Some(highest) => Ok(Early::Stale(highest)),
             None => Ok(Early::Passed(Some(snapshot))),
         }
+    }
+
+    /// Loads the record, and takes note of its token.
+    pub(super) async fn learn(&self, scope: &Scope, slot: &Slot) -> Result<Snapshot, S3Error> {
+        let snapshot = self.load(scope).await.map_err(|_| respond::unavailable())?;
+        slot.note(snapshot.highest());
+        Ok(snapshot)
     }
 
     /// Drives the operation through the protocol. A write that is in memory holds the one place in

@@ -53,8 +53,7 @@ impl Proxy {
         }
         let slot = self.0.scopes.slot(&scope);
         if !slot.is_known() {
-            let snapshot = self.load(&scope).await.map_err(|_| respond::unavailable())?;
-            slot.note(snapshot.highest());
+            self.learn(&scope, &slot).await?;
         }
         match admit_upload_step(fencing.compare, token, slot.highest()) {
             Ok(permit) => self.pass(permit, request, body).await,
@@ -75,8 +74,7 @@ impl Proxy {
         refuse_encryption(&request.parts.headers, protocol.tags)?;
         let slot = self.0.scopes.slot(&scope);
         // The record is asked: what a stale holder uploads would be taken in for nothing.
-        let snapshot = self.load(&scope).await.map_err(|_| respond::unavailable())?;
-        slot.note(snapshot.highest());
+        self.learn(&scope, &slot).await?;
         let permit = admit_upload_step(fencing.compare, token, slot.highest())
             .map_err(|highest| self.stale(&scope, token, highest, &request))?;
         let binding = Binding { token, stamp: OperationId::new(clock::random_u128()) };
