@@ -6,7 +6,7 @@ use fencepost::devstore::{Effect, Profile, Rule};
 use fencepost::s3::{Footprint, Operation, Write};
 use http::Method;
 
-use super::support::{Answer, Backend, S3};
+use super::support::{Answer, Backend, S3, until};
 
 /// Waits long enough for a real store, withdraws at once, and lets buckets be reconfigured.
 const SETTINGS: &str = "fence.settle_delay_milliseconds = 0\nledger.timeout_seconds = 30\n\
@@ -172,7 +172,12 @@ async fn walk(backend: &Backend, operation: Operation) {
 }
 
 /// The store has the request and does not carry it out, and nobody hears of it.
-async fn fail_midway(profile: Profile, operation: Operation, write: Option<Write>) {
+async fn fail_midway(
+    profile: Profile,
+    operation: Operation,
+    write: Option<Write>,
+    failure: &Effect,
+) {
     let backend = Backend::embedded(profile).await;
     let settings = format!("{SETTINGS}fence.contention_wait_seconds_max = 1\n");
     let proxy = backend.proxy(&settings).await;
@@ -183,19 +188,26 @@ async fn fail_midway(profile: Profile, operation: Operation, write: Option<Write
     let request = request(operation, &place).expect("it has been seen before");
     let method =
         if operation == Operation::DeleteObjects { Method::DELETE } else { request.method.clone() };
-    let cut = Rule::new(Effect::CutBefore).method(method).bucket(&backend.bucket);
-    let cut = backend.faults().add(cut);
+    let fault = Rule::new(failure.clone()).method(method).bucket(&backend.bucket);
+    let fault = backend.faults().add(fault);
     let answer = send(&proxy.token(7), &request).await;
-    let name = operation.name();
-    assert_eq!(cut.hits(), 1, "{profile} {name}: it is sent once");
-    let expected = match write {
-        Some(_) => "FenceOutcomeUnknown",
+    let name = format!("{profile} {} {failure:?}", operation.name());
+    assert_eq!(fault.hits(), 1, "{name}: it is sent once");
+    let expected = match (failure, write) {
+        // The store's own word that nothing was done is the client's answer.
+        (Effect::Status(409, code), _) => code,
+        (_, Some(_)) => "FenceOutcomeUnknown",
         // No object changes: whatever became of it does no harm.
-        None if operation == Operation::CreateMultipartUpload => "FenceUnavailable",
-        None => "InternalError",
+        (Effect::CutBefore, None) if operation == Operation::CreateMultipartUpload => {
+            "FenceUnavailable"
+        }
+        (_, None) => "InternalError",
     };
-    assert_eq!(verdict(&answer), expected, "{profile} {name}: {answer:?}");
-    assert_eq!(place.state().await, before, "{profile} {name}");
+    assert_eq!(verdict(&answer), expected, "{name}: {answer:?}");
+    assert_eq!(place.state().await, before, "{name}");
+    if matches!(failure, Effect::Status(409, _)) {
+        until("no intent is left", async || backend.intents("k").await.is_empty()).await;
+    }
 }
 
 fn fenced() -> impl Iterator<Item = (Operation, Option<Write>)> {
@@ -226,7 +238,13 @@ async fn every_row_on_the_embedded_store() {
 async fn every_row_with_a_store_that_fails_midway() {
     for (operation, write) in fenced() {
         for profile in [Profile::Aws, Profile::Minio] {
-            fail_midway(profile, operation, write).await;
+            for failure in [
+                Effect::CutBefore,
+                Effect::Status(500, "InternalError"),
+                Effect::Status(409, "InvalidBucketState"),
+            ] {
+                fail_midway(profile, operation, write, &failure).await;
+            }
         }
     }
 }

@@ -93,3 +93,15 @@ fn f10_an_exclusive_delete_looks_at_the_object_after_the_record() {
     let (_, effect) = drive(EXCLUSIVE, delete(34), attempt.into_memory(), []);
     assert_eq!(effect, Effect::Observe);
 }
+
+#[test]
+fn f9_what_is_not_a_put_expires_by_its_short_signature_and_the_work_that_it_is() {
+    let expiry = |operation| {
+        let outcomes = [Outcome::Loaded(no_record()), seen(version("X"))];
+        next_record(effect(EXCLUSIVE, operation, outcomes)).intents[0].expires_at.0 - SIGNED_AT
+    };
+    assert_eq!(expiry(delete(34)), 30);
+    assert_eq!(expiry(operation(1, 34, Change::DeleteVersion)), 30);
+    assert_eq!(expiry(touch(34)), 30 + 60);
+    assert_eq!(expiry(assemble(34)), 30 + 60 + 90);
+}
