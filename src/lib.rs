@@ -33,6 +33,7 @@ pub mod pipeline;
 pub mod policy;
 pub mod probe;
 pub mod s3;
+pub mod scope;
 pub mod server;
 pub mod telemetry;
 pub mod upstream;

@@ -3,8 +3,12 @@
 //! Without any configuration every object is a scope of its own in mode `if-fenced`. Pure; it does
 //! *not* know of records or tokens.
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::fence::{Compare, Mode, Tags};
 use crate::s3::{Bucket, ObjectKey};
+use crate::scope::Scope;
 
 /// How a scope is fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +19,60 @@ pub struct Fencing {
     pub compare: Compare,
 }
 
+/// Which keys under a rule's prefix share one fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// None: every object has its own.
+    Object,
+    /// All of them.
+    Prefix,
+    /// Those in one directory so many levels below the prefix. An object above that has its own.
+    Depth(u32),
+}
+
+/// The most levels that [`Per::Depth`] may count; a key has no more slashes than bytes.
+const DEPTH_MAX: u32 = 1024;
+
+impl FromStr for Per {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let depth = || text.strip_prefix("depth:")?.parse().ok();
+        match text {
+            "object" => Ok(Self::Object),
+            "prefix" => Ok(Self::Prefix),
+            _ => match depth() {
+                Some(levels @ 1..=DEPTH_MAX) => Ok(Self::Depth(levels)),
+                Some(_) | None => Err(format!(
+                    "expected \"object\", \"prefix\" or \"depth:N\" with N from 1 to {DEPTH_MAX}, \
+                     not {text:?}"
+                )),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Per {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object => f.write_str("object"),
+            Self::Prefix => f.write_str("prefix"),
+            Self::Depth(levels) => write!(f, "depth:{levels}"),
+        }
+    }
+}
+
+/// Where a key belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its scope.
+    pub scope: Scope,
+    /// The key, as the store knows it.
+    pub key: ObjectKey,
+    /// How the scope is fenced.
+    pub fencing: Fencing,
+}
+
 /// A rule for every key of a bucket that begins with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -22,6 +80,8 @@ pub struct Rule {
     pub bucket: Bucket,
     /// The prefix, as key bytes; empty for the whole bucket.
     pub prefix: Vec<u8>,
+    /// Which of its keys share one fence.
+    pub per: Per,
     /// How its keys are fenced.
     pub fencing: Fencing,
 }
@@ -68,14 +128,32 @@ impl Policy {
         Self { default, bucket_operations, rules, buckets }
     }
 
-    /// How the scope of an object is fenced.
+    /// The rule that a key falls under, if there is one.
     #[must_use]
-    pub fn of_object(&self, bucket: &Bucket, key: &ObjectKey) -> Fencing {
+    pub fn rule_of(&self, bucket: &Bucket, key: &ObjectKey) -> Option<&Rule> {
         self.rules
             .iter()
             .filter(|rule| rule.bucket == *bucket && key.as_bytes().starts_with(&rule.prefix))
             .max_by_key(|rule| rule.prefix.len())
-            .map_or(self.default, |rule| rule.fencing)
+    }
+
+    /// The scope that a key belongs to, and how it is fenced.
+    #[must_use]
+    pub fn place(&self, bucket: &Bucket, key: ObjectKey) -> Place {
+        let rule = self.rule_of(bucket, &key);
+        let shared = match rule {
+            Some(Rule { per: Per::Prefix, prefix, .. }) => Some(prefix.as_slice()),
+            Some(Rule { per: Per::Depth(levels), prefix, .. }) => {
+                directory(key.as_bytes(), prefix.len(), *levels)
+            }
+            Some(Rule { per: Per::Object, .. }) | None => None,
+        };
+        let scope = match shared {
+            Some(prefix) => Scope::prefix(bucket.clone(), prefix),
+            None => Scope::object(bucket.clone(), key.clone()),
+        };
+        let fencing = rule.map_or(self.default, |rule| rule.fencing);
+        Place { scope, key, fencing }
     }
 
     /// Whether a request that names no single key may pass unfenced: nothing in the bucket is
@@ -119,6 +197,16 @@ impl Policy {
     }
 }
 
+/// What `key` begins with up to the slash that closes the directory `levels` below its first
+/// `prefix_len` bytes; `None` if the key is not that deep.
+fn directory(key: &[u8], prefix_len: usize, levels: u32) -> Option<&[u8]> {
+    let below = key.get(prefix_len..)?;
+    let mut slashes = below.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let levels = usize::try_from(levels).unwrap_or(usize::MAX);
+    let (last, _) = slashes.nth(levels.checked_sub(1)?)?;
+    key.get(..=prefix_len + last)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,11 +220,12 @@ mod tests {
     }
 
     fn rule(bucket: &str, prefix: &str, mode: Mode) -> Rule {
-        Rule { bucket: Bucket::new(bucket), prefix: prefix.into(), fencing: fencing(mode) }
+        let per = Per::Object;
+        Rule { bucket: Bucket::new(bucket), prefix: prefix.into(), per, fencing: fencing(mode) }
     }
 
     fn mode(policy: &Policy, bucket: &str, key: &str) -> Mode {
-        policy.of_object(&Bucket::new(bucket), &ObjectKey::new(key).unwrap()).mode
+        policy.place(&Bucket::new(bucket), ObjectKey::new(key).unwrap()).fencing.mode
     }
 
     #[test]
@@ -151,6 +240,54 @@ mod tests {
         assert_eq!(mode(&policy, "b", "a"), Mode::Off);
         assert_eq!(mode(&policy, "b", "locked/a"), Mode::Require);
         assert_eq!(mode(&policy, "b", "locked/free/a"), Mode::Off);
+    }
+
+    #[test]
+    fn a_key_belongs_to_one_scope() {
+        let per = |bucket: &str, prefix: &str, per: &str| Rule {
+            per: per.parse().unwrap(),
+            ..rule(bucket, prefix, Mode::Require)
+        };
+        let rules = vec![
+            per("b", "tables/", "depth:1"),
+            per("b", "tables/raw/", "object"),
+            per("b", "jobs", "prefix"),
+            per("c", "", "prefix"),
+            per("d", "x", "depth:2"),
+        ];
+        let policy = policy_with(rules, Vec::new());
+        let scope = |bucket: &str, key: &str| {
+            let place = policy.place(&Bucket::new(bucket), ObjectKey::new(key).unwrap());
+            assert_eq!(place.key.as_bytes(), key.as_bytes());
+            place.scope.to_string()
+        };
+        for (bucket, key, expected) in [
+            ("b", "tables/orders/part-1", "s3://b/tables/orders/*"),
+            ("b", "tables/orders/2026/part-1", "s3://b/tables/orders/*"),
+            ("b", "tables/orders/", "s3://b/tables/orders/*"),
+            ("b", "tables/orders", "s3://b/tables/orders"),
+            ("b", "tables//x", "s3://b/tables//*"),
+            ("b", "tables/raw/a", "s3://b/tables/raw/a"),
+            ("b", "jobs", "s3://b/jobs*"),
+            ("b", "jobs-2/a", "s3://b/jobs*"),
+            ("b", "job", "s3://b/job"),
+            ("c", "any/thing", "s3://c/*"),
+            ("d", "x1/2/3", "s3://d/x1/2/*"),
+            ("d", "x1/2", "s3://d/x1/2"),
+            ("e", "a/b", "s3://e/a/b"),
+        ] {
+            assert_eq!(scope(bucket, key), expected);
+        }
+    }
+
+    #[test]
+    fn per_is_one_of_three() {
+        for text in ["object", "prefix", "depth:1", "depth:1024"] {
+            assert_eq!(text.parse::<Per>().unwrap().to_string(), text);
+        }
+        for text in ["", "Object", "depth", "depth:", "depth:0", "depth:-1", "depth:1025"] {
+            assert!(text.parse::<Per>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use http::Method;
 use support::{Backend, LEDGER};
 
 fn record(token: u64) -> Record {
-    Record { token: Token::new(token).unwrap(), intents: Vec::new() }
+    Record::new(Token::new(token).unwrap(), Vec::new())
 }
 
 /// Strikes swaps.
@@ -163,7 +163,7 @@ async fn what_is_not_a_record_is_unavailable_and_stays_as_it_is() {
     let key = the_records_key(&backend).await;
     let stored = backend.store().object(LEDGER, &key).await.unwrap().unwrap();
     let right = String::from_utf8(stored.body.to_vec()).unwrap();
-    let later = right.replacen("\"format\": 1", "\"format\": 2", 1);
+    let later = right.replacen("\"format\": 2", "\"format\": 3", 1);
     let of_another_scope = right.replacen("\"key\": \"k\"", "\"key\": \"other\"", 1);
     assert!(later != right && of_another_scope != right);
     for foreign in [&*later, &*of_another_scope, "hello", "", "{}"] {
@@ -188,7 +188,7 @@ async fn a_proxy_never_overwrites_a_record_of_a_later_format() {
     let key = the_records_key(&backend).await;
     let stored = backend.store().object(LEDGER, &key).await.unwrap().unwrap();
     let later = String::from_utf8(stored.body.to_vec()).unwrap();
-    let later = later.replacen("\"format\": 1", "\"format\": 2", 1);
+    let later = later.replacen("\"format\": 2", "\"format\": 3", 1);
     overwrite(&backend, &key, &later).await;
     for proxy in [&warm, &cold] {
         assert_eq!(proxy.token(8).put("k", "two").await.short(), "503 FenceUnavailable");

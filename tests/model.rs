@@ -9,6 +9,8 @@
 
 #![expect(clippy::print_stdout, reason = "the size of each search is part of its result")]
 
+#[path = "model/keys.rs"]
+mod keys;
 #[path = "model/others.rs"]
 mod others;
 #[path = "model/proxies.rs"]
@@ -28,7 +30,7 @@ mod world;
 
 use fencepost::clock;
 use fencepost::fence::{
-    ClientCondition, ClientMatch, Compare, Enforcement, Protocol, Rule, Rules, Tags,
+    ClientCondition, ClientMatch, Compare, Enforcement, Keys, Protocol, Rule, Rules, Tags,
 };
 use search::{Space, search};
 use std::collections::BTreeMap;
@@ -39,6 +41,7 @@ const STATES_MAX: usize = 60_000_000;
 
 const PROTOCOL: Protocol = Protocol {
     tags: Tags::Repeat,
+    keys: Keys::One,
     delete: Enforcement::Conditional,
     complete: Enforcement::Conditional,
     compare: Compare::AtLeast,
@@ -78,7 +81,7 @@ const UNFORETOLD: Ask = Ask::CompleteUnforetold("X");
 type Start = (Option<&'static str>, Vec<Client>);
 
 fn client(token: u64, ask: Ask) -> Client {
-    Client { token, ask, condition: ClientCondition::default(), upload: None }
+    Client { token, key: 0, ask, condition: ClientCondition::default(), upload: None }
 }
 
 fn clients(asks: &[(u64, Ask)]) -> Vec<Client> {
@@ -112,6 +115,7 @@ fn setting(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
         protocol,
         faults,
         proxies: 2,
+        keys: 1,
         assembles,
         idempotent: false,
         pauses: 1,

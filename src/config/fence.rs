@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::names::{AmzHeaderName, BucketName};
 use super::values::{Count, Milliseconds, Seconds};
+use crate::policy::Per;
 
 /// Settings of the fence protocol, and the defaults of every bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,12 +191,32 @@ pub struct ScopeRule {
     /// What the keys begin with, byte for byte. Empty: all of them.
     #[serde(default)]
     pub prefix: String,
+    /// Which of these objects share one fence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per: Option<ScopePer>,
     /// Overrides the mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<FenceMode>,
     /// Overrides the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Compare>,
+}
+
+/// Which of the objects under a prefix share one fence: `object`, `prefix` or `depth:N`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScopePer(pub Per);
+
+impl Serialize for ScopePer {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for ScopePer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
 }
 
 const fn repeat() -> Tags {

@@ -48,7 +48,8 @@ pub use self::backend::{
 };
 pub use self::environment::Environment;
 pub use self::fence::{
-    BucketOperations, BucketRule, Compare, FenceConfig, FenceMode, ScopeRule, StaleStatus, Tags,
+    BucketOperations, BucketRule, Compare, FenceConfig, FenceMode, ScopePer, ScopeRule,
+    StaleStatus, Tags,
 };
 pub use self::file::ConfigFile;
 pub use self::ledger::LedgerConfig;

@@ -4,8 +4,8 @@
 
 use super::permit::{Form, Terms};
 use super::{
-    Action, Assembly, Change, Contents, Enforcement, Forms, Intent, IntentId, Operation, Protocol,
-    Record, Snapshot, StoreTime, Tag, Tags, Token,
+    Action, Assembly, Change, Contents, Enforcement, Forms, Intent, IntentId, Keys, Mismatch,
+    Operation, Protocol, Record, Snapshot, StoreTime, Tag, Tags, Token,
 };
 
 /// Why an operation has to wait, though its token is good enough.
@@ -27,12 +27,10 @@ pub enum Contention {
 
 /// The answer to "may this operation act on an object with this tag, by this record?".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one call")]
 pub(super) enum Admission {
-    /// The token is too old (F1).
-    Stale {
-        /// The record's token.
-        highest: Token,
-    },
+    /// Not with this token.
+    Refused(Refusal),
     /// Not now.
     Contended(Contention),
     /// Yes, on these terms; first the record has to become `next`, if it is given.
@@ -44,14 +42,23 @@ pub(super) enum Admission {
     },
 }
 
-/// The answer to "may this token enter, with nothing to write?".
+/// Why a token does not enter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Entry {
-    /// The token is too old (F1).
+pub enum Refusal {
+    /// It is too old (F1).
     Stale {
         /// The record's token.
         highest: Token,
     },
+    /// It is of another lock, or of another holder.
+    Mismatched(Mismatch),
+}
+
+/// The answer to "may this token enter, with nothing to write?".
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Entry {
+    /// No.
+    Refused(Refusal),
     /// Yes; first the record has to become this, if it is given.
     Clear(Option<Record>),
 }
@@ -65,10 +72,37 @@ pub(super) struct Choice<'a> {
     pub(super) begun: Option<Form>,
 }
 
-/// F1: the token that refuses `token`, if there is one. Any record that ever was is proof, because
-/// tokens only rise (F12).
-pub(super) fn refusing(protocol: &Protocol, snapshot: &Snapshot, token: Token) -> Option<Token> {
-    snapshot.highest().filter(|highest| protocol.compare.refuses(token, *highest))
+/// F1: why the record shuts the operation out, if it does. Any record that ever was is proof,
+/// because tokens only rise (F12).
+pub(super) fn refusing(
+    protocol: &Protocol,
+    snapshot: &Snapshot,
+    operation: &Operation,
+) -> Option<Refusal> {
+    let record = snapshot.record.as_ref()?;
+    let (token, highest) = (operation.token, record.token);
+    match record.bearer.admits(highest, &operation.bearer, token) {
+        Err(mismatch) => Some(Refusal::Mismatched(mismatch)),
+        Ok(()) => protocol.compare.refuses(token, highest).then_some(Refusal::Stale { highest }),
+    }
+}
+
+/// The record after the operation has entered it with these intents.
+fn entered(operation: &Operation, snapshot: &Snapshot, intents: Vec<Intent>) -> Record {
+    let token = operation.token;
+    let Some(record) = &snapshot.record else {
+        return Record { bearer: operation.bearer.clone(), ..Record::new(token, intents) };
+    };
+    let bearer = record.bearer.after(record.token, &operation.bearer, token);
+    Record { token, bearer, intents, ..record.clone() }
+}
+
+/// Whether the record holds already all that the operation's entry would leave of its token.
+fn has_entered(operation: &Operation, snapshot: &Snapshot) -> bool {
+    snapshot.record.as_ref().is_some_and(|record| {
+        let bearer = record.bearer.after(record.token, &operation.bearer, operation.token);
+        record.token == operation.token && record.bearer == bearer
+    })
 }
 
 /// The intents of `snapshot` that are still open: without those that this proxy knows to be
@@ -95,6 +129,22 @@ pub(super) fn lower_takes_effect(
     open(snapshot, settled).any(|intent| lower_on(operation, intent, tag))
 }
 
+/// F5: the open intents with a lower token that the operation's own effect says nothing of: those
+/// on other keys; where it has no effect of its own, all of them.
+pub(super) fn lower_elsewhere<'a>(
+    protocol: &Protocol,
+    operation: &'a Operation,
+    snapshot: &'a Snapshot,
+    settled: &'a [IntentId],
+) -> impl Iterator<Item = &'a Intent> {
+    let matters = protocol.rules.barrier;
+    let everywhere = operation.change == Change::Claim;
+    open(snapshot, settled).filter(move |intent| {
+        let elsewhere = everywhere || intent.key != operation.key;
+        matters && elsewhere && intent.token < operation.token
+    })
+}
+
 fn lower_on(operation: &Operation, intent: &Intent, tag: &Tag) -> bool {
     intent.key == operation.key && intent.token < operation.token && intent.takes_effect_on(tag)
 }
@@ -106,16 +156,14 @@ pub(super) fn enter(
     snapshot: &Snapshot,
     settled: &[IntentId],
 ) -> Entry {
-    if let Some(highest) = refusing(protocol, snapshot, operation.token) {
-        return Entry::Stale { highest };
+    if let Some(refusal) = refusing(protocol, snapshot, operation) {
+        return Entry::Refused(refusal);
     }
-    if snapshot.highest() == Some(operation.token) {
+    if has_entered(operation, snapshot) {
         return Entry::Clear(None);
     }
-    Entry::Clear(Some(Record {
-        token: operation.token,
-        intents: open(snapshot, settled).cloned().collect(),
-    }))
+    let intents = open(snapshot, settled).cloned().collect();
+    Entry::Clear(Some(entered(operation, snapshot, intents)))
 }
 
 /// Decides on an operation that changes an object with the tag `tag`.
@@ -130,8 +178,8 @@ pub(super) fn admit(
     snapshot: &Snapshot,
     settled: &[IntentId],
 ) -> Admission {
-    if let Some(highest) = refusing(protocol, snapshot, operation.token) {
-        return Admission::Stale { highest };
+    if let Some(refusal) = refusing(protocol, snapshot, operation) {
+        return Admission::Refused(refusal);
     }
     let exclusive_open = open(snapshot, settled)
         .any(|intent| intent.key == operation.key && intent.action == Action::Exclusive);
@@ -171,8 +219,13 @@ pub(super) fn admit(
         terms.signed_at = terms.signed_at.max(now.0);
     }
 
-    let announced = terms.exclusive || protocol.tags == Tags::Repeat || *tag == Tag::Absent;
-    if !announced && snapshot.highest() == Some(operation.token) {
+    // Where a scope holds many keys, whoever enters next has to find every write on record: its own
+    // write says nothing of the other keys (F5).
+    let announced = terms.exclusive
+        || protocol.tags == Tags::Repeat
+        || protocol.keys == Keys::Many
+        || *tag == Tag::Absent;
+    if !announced && has_entered(operation, snapshot) {
         return Admission::Clear { next: None, terms };
     }
     let mut intents: Vec<Intent> = open(snapshot, settled).filter(kept).cloned().collect();
@@ -193,17 +246,18 @@ pub(super) fn admit(
             } else {
                 Action::Conditional { expects: tag.clone() }
             },
+            registered_at: snapshot.time,
             expires_at: expiry(protocol, operation, &terms, snapshot),
         });
     }
-    Admission::Clear { next: Some(Record { token: operation.token, intents }), terms }
+    Admission::Clear { next: Some(entered(operation, snapshot, intents)), terms }
 }
 
 /// Whether nobody can tell beforehand which tag the operation leaves. A tag that never repeats is
 /// none that anybody expects.
 fn leaves_any_tag(protocol: &Protocol, operation: &Operation) -> bool {
     match &operation.change {
-        Change::Put(_) | Change::Delete => false,
+        Change::Put(_) | Change::Delete | Change::Claim => false,
         Change::Assemble(assembly) => assembly.leaves.is_none() && protocol.tags == Tags::Repeat,
         // A store that does not know the sub-resource may take a touch for a plain write.
         Change::Touch | Change::DeleteVersion => true,
@@ -267,10 +321,18 @@ fn choose(
         }
         // Where tags are unique the intents of ordinary writes are not recorded, so that nobody
         // knows which of them may still take effect on a tag that stays or comes back.
-        Change::Touch | Change::DeleteVersion if protocol.tags == Tags::Unique => None,
+        Change::Touch | Change::DeleteVersion
+            if protocol.tags == Tags::Unique && protocol.keys == Keys::One =>
+        {
+            None
+        }
         // F5: it leaves the tag that is there, so whatever expects that has to be over first.
         Change::Touch => (!avoided(tag)).then(|| terms(Form::Plain, true, Some(tag))),
         Change::DeleteVersion => Some(terms(Form::Plain, true, None)),
+        // F14: it rewrites the object onto itself, so that its tag changes after the token has
+        // entered. Elsewhere it has nothing to send.
+        Change::Claim => (protocol.tags == Tags::Unique && protocol.keys == Keys::One)
+            .then(|| terms(Form::Plain, true, None)),
         // Where tags are unique nobody knows the new one beforehand, and nobody can expect it.
         Change::Assemble(_) if protocol.tags == Tags::Unique => {
             Some(terms(Form::Plain, exclusive, None))
@@ -311,7 +373,7 @@ fn expiry(
     let (lifetime, seen_alive, stall) = match (&operation.change, terms.form) {
         (Change::Delete | Change::DeleteVersion, _) => (protocol.bodiless_life_seconds, 0, 0),
         (Change::Touch, _) => (protocol.bodiless_life_seconds, 0, protocol.body_stall_seconds),
-        (Change::Assemble(_), _) => {
+        (Change::Assemble(_) | Change::Claim, _) => {
             let executes = protocol.body_stall_seconds.saturating_add(protocol.assembly_seconds);
             (protocol.bodiless_life_seconds, 0, executes)
         }

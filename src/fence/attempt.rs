@@ -11,17 +11,25 @@
 //! Start ─► Load ─► Observe ─► Begin ─► Load ─► Swap ─► Send ─► Finish      a streamed PUT
 //! Start ─► Observe ─► Load ─► Swap ─► Observe ─► Finish       a DELETE of what is absent
 //! Start ─► Load ─► Observe ─► Swap ─► Send ─► Finish          what is exclusive
+//! Start ─► Load ─► Swap ─► Look ─► Finish                     a claim
 //! ```
+//!
+//! In a scope of many keys there is a Look between Swap and Send as well, when lower intents are
+//! open (`barrier`), and operations that wait for their swap may enter together (`group`).
 
+mod barrier;
+mod group;
 mod next;
 mod sent;
+
+use self::barrier::Then;
 
 use super::admission::{self, Contention};
 use super::effect::{Effect, Outcome, Verdict};
 use super::permit::{Terms, WritePermit};
 use super::{
-    Change, Compare, ConditionFailure, Contents, Forms, Memory, Operation, OperationId, Protocol,
-    RecordVersion, Swap, Tag, Tags,
+    Change, Compare, ConditionFailure, Contents, Forms, Intent, Memory, Operation, OperationId,
+    Protocol, RecordVersion, Swap, Tag, Tags,
 };
 
 /// Why the object is being observed.
@@ -42,12 +50,14 @@ enum Why {
 }
 
 /// What a pause leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum After {
     /// Everything anew.
     Restart,
     /// Another look at the object.
     ReadBack,
+    /// Another look at what the lower intents expect.
+    Barrier(Then),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +70,10 @@ enum Phase {
     Streaming,
     /// With the terms of the request to send next; none when the token enters alone.
     Swapping(Swap, Option<Terms>),
+    /// Looking at the keys of lower intents.
+    Looking(Then),
+    /// Loading the record before another look.
+    Reloading(Then),
     Sending,
     Pausing(After, Contention),
     Finished,
@@ -82,6 +96,8 @@ pub struct Attempt {
     done_before: bool,
     /// What the store said a completion has left.
     reported: Option<Tag>,
+    /// The lower intents that stood in the way when they were looked at last.
+    barred: Vec<Intent>,
     /// What the bytes leave behind, once it is known.
     forms: Option<Forms>,
     /// A stream was begun on these terms.
@@ -103,7 +119,8 @@ impl Attempt {
             | Change::Assemble(_)
             | Change::Delete
             | Change::Touch
-            | Change::DeleteVersion => None,
+            | Change::DeleteVersion
+            | Change::Claim => None,
         };
         Self {
             protocol,
@@ -115,6 +132,7 @@ impl Attempt {
             failed: None,
             done_before: false,
             reported: None,
+            barred: Vec::new(),
             forms,
             draft: None,
             sent: None,
@@ -165,11 +183,12 @@ impl Attempt {
             }
             (Phase::Streaming, Outcome::Rejected) => self.finish(Verdict::Rejected),
             (Phase::Streaming, Outcome::Unknown) => self.finish(Verdict::Unavailable),
-            (Phase::Swapping(swap, terms), Outcome::Swapped(version)) => {
-                self.swapped(swap, terms, version)
+            (Phase::Swapping(swap, terms), outcome) => self.advance_swapping(swap, terms, outcome),
+            (Phase::Looking(then), outcome) => self.advance_looking(then, outcome),
+            (Phase::Reloading(then), outcome) => self.advance_reloading(then, outcome),
+            (Phase::Pausing(After::Barrier(then), _), outcome) => {
+                self.advance_barred(then, &outcome)
             }
-            (Phase::Swapping(..), Outcome::SwapLost) => self.swap_lost(),
-            (Phase::Swapping(_, terms), Outcome::LedgerFailed) => self.swap_failed(terms),
             (Phase::Sending, Outcome::Applied(tag)) if self.completes_upload() => {
                 self.reported = Some(tag);
                 self.observe(Why::Verify)
@@ -195,13 +214,34 @@ impl Attempt {
                 | Phase::Loading
                 | Phase::Vouching
                 | Phase::Streaming
-                | Phase::Swapping(..)
                 | Phase::Sending
-                | Phase::Pausing(..)
+                | Phase::Pausing(After::Restart | After::ReadBack, _)
                 | Phase::Finished,
                 _,
             ) => self.broken(),
         }
+    }
+
+    fn advance_swapping(&mut self, swap: Swap, terms: Option<Terms>, outcome: Outcome) -> Effect {
+        if let Outcome::Swapped(version) = outcome {
+            return self.swapped(swap, terms, version);
+        }
+        if let Outcome::SwappedTogether(snapshot) = outcome {
+            return self.swapped_together(terms, snapshot);
+        }
+        if let Outcome::Loaded(snapshot) = outcome {
+            // It could not enter with the others: by the newest record, it may not at all.
+            self.memory.loaded(snapshot);
+            self.record_fresh = true;
+            return self.proceed();
+        }
+        if outcome == Outcome::SwapLost {
+            return self.swap_lost();
+        }
+        if outcome == Outcome::LedgerFailed {
+            return self.swap_failed(terms);
+        }
+        self.broken()
     }
 
     fn observed(&mut self, why: Why, tag: Tag, stamp: Option<OperationId>) -> Effect {
@@ -267,8 +307,10 @@ impl Attempt {
         matches!(&self.operation.change, Change::Assemble(assembly) if assembly.of_upload)
     }
 
+    /// Whether the store makes the object of bytes that it has. A claim that rewrites the object
+    /// onto itself does so, too.
     fn assembles(&self) -> bool {
-        matches!(self.operation.change, Change::Assemble(_))
+        matches!(self.operation.change, Change::Assemble(_) | Change::Claim)
     }
 
     /// Whether the request that was sent last expected this tag.
@@ -294,11 +336,19 @@ impl Attempt {
             return self.contended(Contention::LowerOpen);
         }
         self.memory.tag = Some(tag.clone());
-        self.finish(if self.done_before {
-            Verdict::Applied { tag, recognised: true }
-        } else {
-            Verdict::AlreadyAbsent
-        })
+        let verdict = match (self.done_before, &self.operation.change) {
+            (true, _) => Verdict::Applied { tag, recognised: true },
+            (false, Change::Claim) => Verdict::Claimed,
+            (
+                false,
+                Change::Put(_)
+                | Change::Assemble(_)
+                | Change::Delete
+                | Change::Touch
+                | Change::DeleteVersion,
+            ) => Verdict::AlreadyAbsent,
+        };
+        self.barrier(Then::Finish(verdict))
     }
 
     fn observe_failed(&mut self, why: Why) -> Effect {
@@ -313,14 +363,32 @@ impl Attempt {
 
     fn swapped(&mut self, swap: Swap, terms: Option<Terms>, version: RecordVersion) -> Effect {
         self.memory.swapped(swap.next, version);
+        self.entered(terms)
+    }
+
+    /// The operation has entered the record.
+    fn entered(&mut self, terms: Option<Terms>) -> Effect {
         self.record_fresh = true;
         // The record's token is now this operation's own: it must not refuse itself when it has to
         // start over. Another operation with this token has its own entry to pass.
         self.protocol.compare = Compare::AtLeast;
         match terms {
-            Some(terms) => self.send(terms),
-            None => self.observe(Why::Confirm),
+            Some(terms) => self.barrier(Then::Send(terms)),
+            None => self.entered_alone(),
         }
+    }
+
+    /// The token has entered, and there is nothing to send.
+    fn entered_alone(&mut self) -> Effect {
+        if self.enters_only() {
+            return self.barrier(Then::Finish(Verdict::Claimed));
+        }
+        self.observe(Why::Confirm)
+    }
+
+    /// A claim that never has anything to send.
+    fn enters_only(&self) -> bool {
+        self.operation.change == Change::Claim && !self.is_exclusive()
     }
 
     fn swap_lost(&mut self) -> Effect {

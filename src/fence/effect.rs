@@ -3,8 +3,8 @@
 //! refusal.
 
 use super::{
-    ConditionFailure, Contention, Forms, OperationId, RecordVersion, Snapshot, StreamPermit, Swap,
-    Tag, Token, WritePermit,
+    ConditionFailure, Contention, Forms, Intent, KeyId, Mismatch, OperationId, RecordVersion,
+    Refusal, Snapshot, StreamPermit, Swap, Tag, Token, WritePermit,
 };
 
 /// What the driver has to do next.
@@ -14,6 +14,8 @@ pub enum Effect {
     Observe,
     /// Load the record from the ledger; a remembered one will not do.
     Load,
+    /// Ask the store for the tags of these keys, each of them once (F5).
+    Look(Vec<KeyId>),
     /// Start sending the body, all but its last bytes.
     Begin(StreamPermit),
     /// Swap the record.
@@ -38,12 +40,16 @@ pub enum Outcome {
         /// The operation id stamped on it (F10).
         stamp: Option<OperationId>,
     },
+    /// The store showed the tags of the keys that were to be looked at, one by one.
+    Looked(Vec<(KeyId, Tag)>),
     /// The store could not be asked.
     ObserveFailed,
     /// The ledger gave the record.
     Loaded(Snapshot),
     /// The ledger took the record, which now has this version.
     Swapped(RecordVersion),
+    /// The ledger took a record into which this operation and others have entered together.
+    SwappedTogether(Snapshot),
     /// The record had another version; nothing was changed.
     SwapLost,
     /// The ledger could not be asked, or its answer was lost. Of a swap: it may have landed.
@@ -71,6 +77,15 @@ pub enum Outcome {
     OutOfPatience,
 }
 
+impl From<Refusal> for Verdict {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Stale { highest } => Self::Stale { highest },
+            Refusal::Mismatched(mismatch) => Self::Mismatched(mismatch),
+        }
+    }
+}
+
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -83,6 +98,8 @@ pub enum Verdict {
     },
     /// It was carried out, once, and there is no tag to tell of.
     Done,
+    /// The token has entered, and every lower one is out (F14). Nothing was changed.
+    Claimed,
     /// A DELETE of an object that is not there: nothing was sent, and no lower token can bring it
     /// into being.
     AlreadyAbsent,
@@ -91,6 +108,11 @@ pub enum Verdict {
         /// The highest token admitted.
         highest: Token,
     },
+    /// The token is of another lock or holder than the record's. Nothing was changed.
+    Mismatched(Mismatch),
+    /// "Try again": these open operations with a lower token may still take effect (F5). Nothing
+    /// was changed.
+    Barred(Vec<Intent>),
     /// The client's own precondition does not hold. Nothing was changed.
     ConditionFailed(ConditionFailure),
     /// The store refused the request. Nothing was changed; its answer is the client's.

@@ -4,7 +4,8 @@
 //! (F12): a remembered record refuses, or guesses the next compare-and-swap, which the ledger
 //! then judges; a remembered tag guesses the next precondition, which the store then judges.
 
-use super::{IntentId, Record, RecordVersion, Snapshot, Tag, Token};
+use super::admission;
+use super::{Bearer, IntentId, Operation, Protocol, Record, RecordVersion, Snapshot, Tag, Token};
 
 /// How many settled intents are carried along at most. What is dropped beyond stays in the record
 /// until it expires (F9), which costs space and is safe.
@@ -21,10 +22,19 @@ const SETTLED_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Chain {
     pub(super) token: Token,
+    pub(super) bearer: Bearer,
     pub(super) tag: String,
     /// Whether an open intent with a lower token expects `absent`, so that a delete must not
     /// leave it (F4). It can only become false later, never true: F1 keeps lower tokens out.
     pub(super) absent_expected: bool,
+}
+
+/// That the barrier has been passed (F5): every intent with a lower token is dead or settled, and no
+/// new one can come. That holds for good, or until a person resets the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Cleared {
+    pub(super) resets: u64,
+    pub(super) token: Token,
 }
 
 /// What is remembered of one scope.
@@ -34,6 +44,7 @@ pub struct Memory {
     pub(super) tag: Option<Tag>,
     pub(super) chain: Option<Chain>,
     pub(super) settled: Vec<IntentId>,
+    pub(super) cleared: Option<Cleared>,
 }
 
 /// A compare-and-swap for the ledger.
@@ -63,10 +74,8 @@ impl Memory {
     #[must_use]
     pub fn withdrawal(&self) -> Option<Swap> {
         let snapshot = self.snapshot.as_ref()?;
-        let record = snapshot.record.as_ref()?;
-        let mut next = record.clone();
-        next.intents.retain(|intent| !self.settled.contains(&intent.id));
-        (next.intents.len() < record.intents.len())
+        let next = self.without_settled(snapshot).record?;
+        (next.intents.len() < snapshot.intents().len())
             .then(|| Swap { base: snapshot.version.clone(), next })
     }
 
@@ -89,6 +98,12 @@ impl Memory {
         self.snapshot = Some(Snapshot { record: Some(next), version, time });
     }
 
+    /// The record was changed otherwise than by an operation, or could not be.
+    pub fn follow(&mut self, now: Option<Snapshot>) {
+        self.chain = None;
+        self.snapshot = now;
+    }
+
     /// The remembered record is not the ledger's any more.
     pub fn forget_record(&mut self) {
         self.snapshot = None;
@@ -99,11 +114,58 @@ impl Memory {
         self.settled.clear();
     }
 
-    /// Takes over what another run of the same scope has settled.
+    /// Forgets the settled intents that this record, which the ledger has just shown, does not hold.
+    pub fn drop_withdrawn(&mut self, snapshot: &Snapshot) {
+        let intents = snapshot.intents();
+        self.settled.retain(|id| intents.iter().any(|intent| intent.id == *id));
+    }
+
+    /// Whether what is remembered of the record shuts the operation out (F12).
+    #[must_use]
+    pub fn refuses(&self, protocol: &Protocol, operation: &Operation) -> bool {
+        let refusing = |snapshot| admission::refusing(protocol, snapshot, operation);
+        self.snapshot.as_ref().and_then(refusing).is_some()
+    }
+
+    /// What is remembered of the record.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshot.as_ref()
+    }
+
+    /// The record without what is settled, as the next swap is going to leave it.
+    #[must_use]
+    pub fn without_settled(&self, snapshot: &Snapshot) -> Snapshot {
+        let mut snapshot = snapshot.clone();
+        if let Some(record) = &mut snapshot.record {
+            record.intents.retain(|intent| !self.settled.contains(&intent.id));
+        }
+        snapshot
+    }
+
+    /// Takes over what another run of the same scope has settled, and the barrier it has passed.
     pub fn absorb(&mut self, other: &Self) {
         for id in &other.settled {
             self.settle(*id);
         }
+        self.cleared = self.cleared.max(other.cleared);
+    }
+
+    /// What another run of the scope may begin with, on a key whose tag was seen to be `tag`.
+    #[must_use]
+    pub fn for_key(&self, tag: Option<Tag>) -> Self {
+        Self { tag, chain: None, ..self.clone() }
+    }
+
+    /// The tag that the object is remembered to have.
+    #[must_use]
+    pub fn tag(&self) -> Option<&Tag> {
+        self.tag.as_ref()
+    }
+
+    /// Whether the barrier below `token` was passed, after as many resets.
+    pub(super) fn has_cleared(&self, token: Token, resets: u64) -> bool {
+        self.cleared.is_some_and(|cleared| cleared.resets == resets && cleared.token >= token)
     }
 
     /// The outcome of every copy of the intent's request is known (F6).

@@ -1,4 +1,4 @@
-//! The fence protocol, pure: rules F1–F13 of `docs/protocol.md`.
+//! The fence protocol, pure: rules F1–F14 of `docs/protocol.md`.
 //!
 //! `std` only: no async, no clock, no HTTP, and keys only as opaque names. The proxy, the model
 //! checker and the simulation run this very code. [`Attempt`] is one operation's way through the
@@ -10,7 +10,9 @@
 
 mod admission;
 mod attempt;
+mod bearer;
 mod effect;
+pub mod lease;
 mod memory;
 mod permit;
 mod protocol;
@@ -18,17 +20,19 @@ mod record;
 mod token;
 mod unfenced;
 
-pub use admission::Contention;
+pub use admission::{Contention, Refusal};
 pub use attempt::Attempt;
+pub use bearer::{Bearer, Lock, LockMode, Mismatch};
 pub use effect::{Effect, Outcome, Verdict};
+pub use lease::{Lease, LeaseId, Leasing};
 pub use memory::{Memory, Swap};
 pub use permit::{Form, Precondition, StreamPermit, Terms, UnfencedPermit, WritePermit};
 pub use protocol::{
     Assembly, Change, ClientCondition, ClientMatch, Compare, ConditionFailure, Contents,
-    Enforcement, Forms, Operation, Protocol, Rule, Rules, Tags,
+    Enforcement, Forms, Keys, Operation, Protocol, Rule, Rules, Tags,
 };
 pub use record::{
-    Action, Intent, IntentId, KeyId, Record, RecordVersion, Snapshot, StoreTime, Tag,
+    Action, Intent, IntentId, KeyId, Record, RecordVersion, Reset, Resets, Snapshot, StoreTime, Tag,
 };
 pub use token::{OperationId, Token, TokenError};
 pub use unfenced::{

@@ -1,6 +1,6 @@
 //! What a run of the protocol is told: the operation, and what the store is known to enforce.
 
-use super::{KeyId, OperationId, Tag, Token};
+use super::{Bearer, KeyId, OperationId, Tag, Token};
 
 /// Whether a store enforces the precondition of an operation, atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,16 @@ pub enum Tags {
     Repeat,
     /// Every write has a tag of its own: SSE-KMS, S3 Express, GCS generations.
     Unique,
+}
+
+/// How many keys a scope holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Keys {
+    /// One object.
+    One,
+    /// Every key under a prefix. Every write is announced in the record, so that the next token can
+    /// shut out what it has not written itself (F5).
+    Many,
 }
 
 /// How a token is compared with the record's (F1).
@@ -48,6 +58,7 @@ impl Compare {
 pub struct Rules {
     pub(super) register: bool,
     pub(super) avoid: bool,
+    pub(super) barrier: bool,
     pub(super) keep_dead: bool,
     pub(super) keep_unknown: bool,
     pub(super) tag_before_record: bool,
@@ -60,6 +71,8 @@ pub enum Rule {
     Register,
     /// F4: avoid the tags that lower intents expect.
     Avoid,
+    /// F5: the barrier over all keys of a scope.
+    Barrier,
     /// F6: a dead intent stays.
     KeepDead,
     /// F7: an intent whose outcome is unknown stays.
@@ -73,6 +86,7 @@ impl Rules {
     pub const ALL: Self = Self {
         register: true,
         avoid: true,
+        barrier: true,
         keep_dead: true,
         keep_unknown: true,
         tag_before_record: true,
@@ -85,6 +99,7 @@ impl Rules {
         match rule {
             Rule::Register => self.register = false,
             Rule::Avoid => self.avoid = false,
+            Rule::Barrier => self.barrier = false,
             Rule::KeepDead => self.keep_dead = false,
             Rule::KeepUnknown => self.keep_unknown = false,
             Rule::TagBeforeRecord => self.tag_before_record = false,
@@ -98,6 +113,8 @@ impl Rules {
 pub struct Protocol {
     /// Whether the bucket's tags repeat.
     pub tags: Tags,
+    /// How many keys the scope holds.
+    pub keys: Keys,
     /// Whether `If-Match` on DELETE is sound.
     pub delete: Enforcement,
     /// Whether a precondition on the `CompleteMultipartUpload` of an upload that was created just
@@ -173,6 +190,9 @@ pub enum Change {
     Touch,
     /// Deletes one version of it, which may bring an older one, and its tag, back.
     DeleteVersion,
+    /// Changes nothing: the token enters, and every lower one is out when it is acknowledged (F14).
+    /// Where that takes a changed tag, the object is rewritten onto itself.
+    Claim,
 }
 
 /// One client operation, as it is handed to [`Attempt`](super::Attempt).
@@ -186,7 +206,9 @@ pub struct Operation {
     pub stamp: OperationId,
     /// The token that its client holds.
     pub token: Token,
-    /// The key it changes.
+    /// Whose token it is, as far as the client says.
+    pub bearer: Bearer,
+    /// The key it changes. Of a claim on many keys: none of them.
     pub key: KeyId,
     /// What it does.
     pub change: Change,
@@ -213,6 +235,7 @@ impl Operation {
             }
             Change::Delete => protocol.delete == Enforcement::Exclusive,
             Change::Touch | Change::DeleteVersion => true,
+            Change::Claim => protocol.tags == Tags::Unique && protocol.keys == Keys::One,
         }
     }
 }

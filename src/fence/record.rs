@@ -3,7 +3,7 @@
 //! A record is data. Which record may follow which is decided in `admission`; how it is written
 //! down is the ledger's business.
 
-use super::{OperationId, Token};
+use super::{Bearer, Leasing, OperationId, Token};
 
 /// The version tag of a data object, as the store shows it.
 ///
@@ -73,6 +73,8 @@ pub struct Intent {
     pub key: KeyId,
     /// What its request needs.
     pub action: Action,
+    /// When it entered the record, by the store's clock; for people, nothing rests on it.
+    pub registered_at: Option<StoreTime>,
     /// When the store has certainly stopped accepting its request, by the store's clock (F9).
     pub expires_at: StoreTime,
 }
@@ -80,10 +82,49 @@ pub struct Intent {
 /// The record of one scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// The highest token ever admitted. It never goes down (F1).
+    /// The highest token ever admitted. It never goes down (F1), but by a person's reset.
     pub token: Token,
+    /// Whose token it is, as far as its requests have said.
+    pub bearer: Bearer,
     /// The intents whose outcome is not known for every copy of their request (F6).
     pub intents: Vec<Intent>,
+    /// The tokens that Fencepost itself has handed out for the scope.
+    pub leasing: Leasing,
+    /// How often the token was set by hand, and the last time.
+    pub resets: Resets,
+}
+
+impl Record {
+    /// The record of a token that nobody has said more of.
+    #[must_use]
+    pub fn new(token: Token, intents: Vec<Intent>) -> Self {
+        let (bearer, leasing, resets) = Default::default();
+        Self { token, bearer, intents, leasing, resets }
+    }
+}
+
+/// The resets of a record. What a proxy remembers of a record holds until the next one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Resets {
+    /// How many there were.
+    pub count: u64,
+    /// The last one.
+    pub last: Option<Box<Reset>>,
+}
+
+/// One reset, as a person ordered it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reset {
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// The token before.
+    pub from: Token,
+    /// The token after.
+    pub to: Token,
+    /// When, by the store's clock.
+    pub at: StoreTime,
 }
 
 /// The ledger's name for one version of a record; compare-and-swap compares it.
@@ -111,6 +152,12 @@ impl Snapshot {
     #[must_use]
     pub fn highest(&self) -> Option<Token> {
         self.record.as_ref().map(|record| record.token)
+    }
+
+    /// How often the record was reset.
+    #[must_use]
+    pub fn resets(&self) -> u64 {
+        self.record.as_ref().map_or(0, |record| record.resets.count)
     }
 
     /// The open intents, none if there is no record.

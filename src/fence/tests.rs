@@ -5,12 +5,14 @@
 
 use super::*;
 
+mod barrier;
 mod exclusive;
 mod machine;
 mod table;
 
 const PROTOCOL: Protocol = Protocol {
     tags: Tags::Repeat,
+    keys: Keys::One,
     delete: Enforcement::Conditional,
     complete: Enforcement::Conditional,
     compare: Compare::AtLeast,
@@ -24,6 +26,7 @@ const PROTOCOL: Protocol = Protocol {
     rules: Rules::ALL,
 };
 const UNIQUE: Protocol = Protocol { tags: Tags::Unique, ..PROTOCOL };
+const MANY: Protocol = Protocol { keys: Keys::Many, ..PROTOCOL };
 const EXCLUSIVE: Protocol =
     Protocol { delete: Enforcement::Exclusive, complete: Enforcement::Exclusive, ..PROTOCOL };
 
@@ -51,6 +54,7 @@ fn operation(id: u128, holder: u64, change: Change) -> Operation {
         id: OperationId::new(id),
         stamp: OperationId::new(id),
         token: token(holder),
+        bearer: Bearer::default(),
         key: key(),
         change,
         condition: ClientCondition::default(),
@@ -80,6 +84,10 @@ fn touch(holder: u64) -> Operation {
     operation(1, holder, Change::Touch)
 }
 
+fn claim(holder: u64) -> Operation {
+    operation(1, holder, Change::Claim)
+}
+
 /// An intent of another operation, which expires at 2000.
 fn intent(id: u128, holder: u64, action: Action) -> Intent {
     Intent {
@@ -87,6 +95,7 @@ fn intent(id: u128, holder: u64, action: Action) -> Intent {
         token: token(holder),
         key: key(),
         action,
+        registered_at: None,
         expires_at: StoreTime(2_000),
     }
 }
@@ -98,7 +107,7 @@ fn expecting(tag: Tag) -> Action {
 /// The record as the ledger answers it at second 1000.
 fn snapshot(holder: u64, intents: Vec<Intent>) -> Snapshot {
     Snapshot {
-        record: Some(Record { token: token(holder), intents }),
+        record: Some(Record::new(token(holder), intents)),
         version: RecordVersion::Tag("v1".into()),
         time: Some(StoreTime(SIGNED_AT)),
     }

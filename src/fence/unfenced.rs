@@ -102,7 +102,7 @@ mod tests {
         let none = Snapshot { record: None, version: RecordVersion::Absent, time: None };
         let token = Token::new(7).unwrap();
         let some = Snapshot {
-            record: Some(Record { token, intents: Vec::new() }),
+            record: Some(Record::new(token, Vec::new())),
             version: RecordVersion::Tag("v".into()),
             time: None,
         };

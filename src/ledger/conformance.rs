@@ -25,6 +25,7 @@ pub async fn all(ledger: Arc<dyn Ledger>) {
     scopes_do_not_touch_each_other(&*ledger).await;
     the_clock_is_told(&*ledger).await;
     uploads_are_bound_each_for_itself(&*ledger).await;
+    scopes_are_listed_page_by_page(&*ledger).await;
     one_of_many_swaps_lands(&ledger).await;
 }
 
@@ -32,7 +33,7 @@ fn scope(key: &[u8]) -> Scope {
     let mut key = key.to_vec();
     key.extend_from_slice(format!("{:032x}", clock::random_u128()).as_bytes());
     let key = ObjectKey::new(key).expect("it is not empty");
-    Scope { bucket: Bucket::new("conformance"), key }
+    Scope::object(Bucket::new("conformance"), key)
 }
 
 fn token(value: u64) -> Token {
@@ -40,7 +41,7 @@ fn token(value: u64) -> Token {
 }
 
 fn record(value: u64) -> Record {
-    Record { token: token(value), intents: Vec::new() }
+    Record::new(token(value), Vec::new())
 }
 
 fn swapped(outcome: SwapOutcome) -> RecordVersion {
@@ -59,8 +60,9 @@ async fn a_record_is_created_read_and_replaced(ledger: &dyn Ledger) {
     first.intents.push(Intent {
         id: IntentId { operation: OperationId::new(u128::MAX), copy: 3 },
         token: token(1),
-        key: KeyId::new(scope.key.as_bytes()),
+        key: KeyId::new(scope.bytes()),
         action: Action::Conditional { expects: Tag::Version("etag-1".into()) },
+        registered_at: None,
         expires_at: StoreTime(u64::MAX),
     });
     let version =
@@ -117,7 +119,7 @@ async fn uploads_are_bound_each_for_itself(ledger: &dyn Ledger) {
     let scope = scope(b"upload \xff/../+%2F");
     let upload = |id: &str| Upload {
         bucket: scope.bucket.clone(),
-        key: scope.key.clone(),
+        key: ObjectKey::new(scope.bytes()).expect("it is not empty"),
         id: id.to_owned(),
     };
     let bound = |value| Binding { token: token(value), stamp: OperationId::new(value.into()) };
@@ -131,6 +133,40 @@ async fn uploads_are_bound_each_for_itself(ledger: &dyn Ledger) {
     assert_eq!(ledger.binding(&upload("a")).await.expect("look"), None);
     assert_eq!(ledger.binding(&upload("b/+=")).await.expect("look"), Some(bound(8)));
     assert_eq!(ledger.load(&scope).await.expect("load").record, None, "a binding is no record");
+}
+
+async fn scopes_are_listed_page_by_page(ledger: &dyn Ledger) {
+    let bucket = Bucket::new(format!("conformance-{:016x}", clock::random_u128() >> 64));
+    let mut scopes: Vec<Scope> = [&b"a"[..], b"b/\xff", b"c+%2F"]
+        .into_iter()
+        .flat_map(|name| {
+            let key = ObjectKey::new(name).expect("it is not empty");
+            [Scope::object(bucket.clone(), key), Scope::prefix(bucket.clone(), name)]
+        })
+        .collect();
+    for scope in &scopes {
+        swapped(ledger.swap(scope, &RecordVersion::Absent, &record(7)).await.expect("create"));
+    }
+    let (mut found, mut after) = (Vec::new(), None);
+    for _ in 0..4 {
+        let page = ledger.scopes(Some(&bucket), after.as_deref(), 2).await.expect("list");
+        assert!(page.scopes.len() <= 2);
+        assert!(page.scopes.iter().all(|(_, found)| found.record == Some(record(7))));
+        found.extend(page.scopes.into_iter().map(|(scope, _)| scope));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(after, None, "the last page says that it is the last");
+    found.sort_unstable();
+    scopes.sort_unstable();
+    assert_eq!(found, scopes);
+    let all = ledger.scopes(None, None, 1000).await.expect("list");
+    assert!(
+        all.next.is_some()
+            || scopes.iter().all(|scope| all.scopes.iter().any(|(found, _)| found == scope))
+    );
 }
 
 async fn one_of_many_swaps_lands(ledger: &Arc<dyn Ledger>) {

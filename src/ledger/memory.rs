@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Binding, Ledger, LedgerUnavailable, Scope, SwapOutcome, Upload};
+use super::{Binding, Ledger, LedgerUnavailable, Scope, ScopePage, SwapOutcome, Upload};
 use crate::clock;
 use crate::fence::{Record, RecordVersion, Snapshot, StoreTime};
+use crate::s3::Bucket;
 
 /// Records in a map, lost with the process.
 #[derive(Debug, Default)]
@@ -46,6 +47,32 @@ impl Ledger for MemoryLedger {
         }
         records.insert(scope.clone(), (next.clone(), number + 1));
         Ok(SwapOutcome::Swapped(version(number + 1)))
+    }
+
+    async fn scopes(
+        &self,
+        bucket: Option<&Bucket>,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<ScopePage, LedgerUnavailable> {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named: Vec<(String, &Scope)> = records
+            .keys()
+            .filter(|scope| bucket.is_none_or(|bucket| scope.bucket == *bucket))
+            .map(|scope| (scope.to_string(), scope))
+            .filter(|(name, _)| after.is_none_or(|after| name.as_str() > after))
+            .collect();
+        named.sort_unstable();
+        let more = named.len() > max;
+        named.truncate(max);
+        let next = named.last().filter(|_| more).map(|(name, _)| name.clone());
+        let time = Some(store_time(clock::now()));
+        let snapshot = |scope: &Scope| {
+            let (record, number) = &records[scope];
+            Snapshot { record: Some(record.clone()), version: version(*number), time }
+        };
+        let scopes = named.iter().map(|(_, scope)| ((*scope).clone(), snapshot(scope))).collect();
+        Ok(ScopePage { scopes, next })
     }
 
     async fn bind(&self, upload: &Upload, binding: &Binding) -> Result<(), LedgerUnavailable> {

@@ -13,28 +13,14 @@ mod object;
 
 use std::fmt;
 
+pub use crate::scope::Scope;
 pub use binding::{Binding, Upload};
 pub use codec::{CodecError, decode, encode};
 pub use memory::MemoryLedger;
 pub use object::{LedgerBucketError, ObjectLedger, ObjectLedgerConfig};
 
 use crate::fence::{Record, RecordVersion, Snapshot};
-use crate::s3::{Bucket, ObjectKey};
-
-/// What a fence protects: today one object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Scope {
-    /// The bucket.
-    pub bucket: Bucket,
-    /// The key, as bytes.
-    pub key: ObjectKey,
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "s3://{}/{}", self.bucket, self.key)
-    }
-}
+use crate::s3::Bucket;
 
 /// What came of a compare-and-swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +29,15 @@ pub enum SwapOutcome {
     Swapped(RecordVersion),
     /// The record had another version. Nothing was changed, and this swap never will.
     Lost,
+}
+
+/// Some of the ledger's scopes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopePage {
+    /// The scopes, with their records.
+    pub scopes: Vec<(Scope, Snapshot)>,
+    /// Where the page ends, if there are more.
+    pub next: Option<String>,
 }
 
 /// The ledger could not be asked, or its answer was lost. A swap may have landed, and may yet.
@@ -74,6 +69,21 @@ pub trait Ledger: fmt::Debug + Send + Sync {
         base: &RecordVersion,
         next: &Record,
     ) -> Result<SwapOutcome, LedgerUnavailable>;
+
+    /// Some of the scopes that have a record, in an order of the ledger's own; for people. A
+    /// record that comes or goes meanwhile may be in it or not.
+    ///
+    /// `bucket`: only this one's. `after`: where the page before has ended.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be told, including when what is stored is not a record.
+    async fn scopes(
+        &self,
+        bucket: Option<&Bucket>,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<ScopePage, LedgerUnavailable>;
 
     /// Remembers what a multipart upload was created with. Its name is the store's, and new.
     ///

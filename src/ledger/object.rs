@@ -16,16 +16,28 @@ use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserialization
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
+use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
+use super::codec::CodecError;
 use super::memory::store_time;
-use super::{Binding, Ledger, LedgerUnavailable, Scope, SwapOutcome, Upload, binding, codec};
+use super::{
+    Binding, Ledger, LedgerUnavailable, Scope, ScopePage, SwapOutcome, Upload, binding, codec,
+};
 use crate::clock;
 use crate::fence::{Record, RecordVersion, Snapshot, StoreTime};
-use crate::s3::{EtagQuotes, strip_quotes};
+use crate::s3::{Bucket, EtagQuotes, strip_quotes};
+use crate::scope::Extent;
 
-/// The largest record that is read. One with every intent it may hold is far smaller.
-const RECORD_BYTES_MAX: usize = 1 << 20;
+/// The largest record that is read: more than one with ten thousand intents, each on the longest
+/// key that there is, every byte of it percent-encoded.
+const RECORD_BYTES_MAX: usize = 48 << 20;
+
+/// Where the records of objects are.
+const OBJECTS: &str = "scopes";
+
+/// Where the records of prefixes are.
+const PREFIXES: &str = "prefixes";
 
 /// How the records are kept.
 #[derive(Clone, Debug)]
@@ -105,11 +117,15 @@ impl ObjectLedger {
         }
     }
 
-    /// The key of a scope's record. The scope's own key can be as long as S3 allows, so it is
+    /// The key of a scope's record. The scope's own name can be as long as S3 allows, so it is
     /// hashed; the record says in clear which scope it is of.
     fn object_key(&self, scope: &Scope) -> String {
-        let digest = hex::encode(Sha256::digest(scope.key.as_bytes()));
-        format!("{}scopes/{}/{digest}.json", self.config.prefix, scope.bucket)
+        let digest = hex::encode(Sha256::digest(scope.bytes()));
+        let kind = match scope.extent {
+            Extent::Object(_) => OBJECTS,
+            Extent::Prefix(_) => PREFIXES,
+        };
+        format!("{}{kind}/{}/{digest}.json", self.config.prefix, scope.bucket)
     }
 
     fn binding_key(&self, upload: &Upload) -> String {
@@ -118,12 +134,28 @@ impl ObjectLedger {
 
     /// The record, the nonce of its version, and the store's clock.
     async fn fetch(&self, scope: &Scope) -> Result<(Snapshot, Option<u128>), LedgerUnavailable> {
+        let unavailable = |reason: &str| LedgerUnavailable(format!("{scope}: {reason}"));
+        let fetched = self.fetch_bytes(self.object_key(scope)).await;
+        let (bytes, version, time) = fetched.map_err(|error| unavailable(&error.0))?;
+        let Some(bytes) = bytes else {
+            return Ok((Snapshot { record: None, version, time }, None));
+        };
+        let (record, nonce) =
+            codec::decode(scope, &bytes).map_err(|error| unavailable(&error.to_string()))?;
+        Ok((Snapshot { record: Some(record), version, time }, Some(nonce)))
+    }
+
+    /// What is stored under a record's key, its version, and the store's clock.
+    async fn fetch_bytes(
+        &self,
+        key: String,
+    ) -> Result<(Option<Bytes>, RecordVersion, Option<StoreTime>), LedgerUnavailable> {
         let date = StoreDate::default();
         let answer = self
             .client
             .get_object()
             .bucket(&self.config.bucket)
-            .key(self.object_key(scope))
+            .key(key)
             .customize()
             .interceptor(date.clone())
             .send()
@@ -131,12 +163,11 @@ impl ObjectLedger {
         let object = match answer {
             Ok(object) => object,
             Err(error) if error.code() == Some("NoSuchKey") => {
-                let version = RecordVersion::Absent;
-                return Ok((Snapshot { record: None, version, time: date.get() }, None));
+                return Ok((None, RecordVersion::Absent, date.get()));
             }
             Err(error) => return Err(LedgerUnavailable(describe(&error))),
         };
-        let unavailable = |reason: &str| LedgerUnavailable(format!("{scope}: {reason}"));
+        let unavailable = |reason: &str| LedgerUnavailable(reason.to_owned());
         if object.content_length().is_some_and(|length| length > RECORD_BYTES_MAX as i64) {
             return Err(unavailable("its record is too large to be one"));
         }
@@ -145,10 +176,32 @@ impl ObjectLedger {
             return Err(unavailable("its record was answered without an ETag"));
         }
         let bytes = object.body.collect().await.map_err(|error| unavailable(&error.to_string()))?;
-        let (record, nonce) = codec::decode(scope, &bytes.into_bytes())
-            .map_err(|error| unavailable(&error.to_string()))?;
-        let version = RecordVersion::Tag(etag);
-        Ok((Snapshot { record: Some(record), version, time: date.get() }, Some(nonce)))
+        Ok((Some(bytes.into_bytes()), RecordVersion::Tag(etag), date.get()))
+    }
+
+    /// The keys of some records of one kind, in their order, and whether there may be more.
+    async fn record_keys(
+        &self,
+        kind: &str,
+        bucket: Option<&Bucket>,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<(Vec<String>, bool), LedgerUnavailable> {
+        let of_bucket = bucket.map_or_else(String::new, |bucket| format!("{bucket}/"));
+        let prefix = format!("{}{kind}/{of_bucket}", self.config.prefix);
+        let max = i32::try_from(max).unwrap_or(i32::MAX);
+        let listed = self
+            .client
+            .list_objects_v2()
+            .bucket(&self.config.bucket)
+            .prefix(prefix)
+            .set_start_after(after.map(str::to_owned))
+            .max_keys(max)
+            .send()
+            .await
+            .map_err(|error| LedgerUnavailable(describe(&error)))?;
+        let keys = listed.contents().iter().filter_map(|object| object.key().map(str::to_owned));
+        Ok((keys.collect(), listed.is_truncated() == Some(true)))
     }
 
     /// Finds out what became of a swap whose answer said nothing.
@@ -219,6 +272,40 @@ impl Ledger for ObjectLedger {
             // race (Ceph does).
             (_, _) => self.resolve(scope, base, nonce, describe(&error)).await,
         }
+    }
+
+    async fn scopes(
+        &self,
+        bucket: Option<&Bucket>,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<ScopePage, LedgerUnavailable> {
+        let mut page = ScopePage { scopes: Vec::new(), next: None };
+        let mut last = None;
+        // In the order of their names, so that one `after` says where both listings go on.
+        for kind in [PREFIXES, OBJECTS] {
+            let room = max.saturating_sub(page.scopes.len());
+            if room == 0 {
+                page.next = last;
+                break;
+            }
+            let (keys, more) = self.record_keys(kind, bucket, after, room).await?;
+            for key in keys {
+                let (bytes, version, time) = self.fetch_bytes(key.clone()).await?;
+                // One that has gone since it was listed is none.
+                let Some(bytes) = bytes else { continue };
+                let unreadable = |error: CodecError| LedgerUnavailable(format!("{key:?}: {error}"));
+                let scope = codec::scope_of(&bytes).map_err(unreadable)?;
+                let (record, _) = codec::decode(&scope, &bytes).map_err(unreadable)?;
+                page.scopes.push((scope, Snapshot { record: Some(record), version, time }));
+                last = Some(key);
+            }
+            if more {
+                page.next = last;
+                break;
+            }
+        }
+        Ok(page)
     }
 
     async fn bind(&self, upload: &Upload, binding: &Binding) -> Result<(), LedgerUnavailable> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::HeaderName;
+use http::request::Parts;
 use http_body::{Body, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -14,7 +15,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Understood, respond};
 use crate::auth::{
-    BodyChecks, BodyError, ChecksumAlgorithm, ChecksumHeaders, Payload, PayloadHash, VerifiedBody,
+    BodyChecks, BodyError, ChecksumAlgorithm, ChecksumHeaders, Payload, PayloadHash, Verified,
+    VerifiedBody,
 };
 use crate::listener::{self, RequestBody};
 use crate::s3::{Operation, S3Error};
@@ -55,6 +57,17 @@ pub(super) fn wrap(
         ChecksumHeaders::OfBody
     };
     let checks = BodyChecks::new(&request.parts, request.verified.payload.clone(), checksums)
+        .map_err(respond::unauthenticated)?;
+    Ok(VerifiedBody::new(body, checks))
+}
+
+/// The same of a request to the proxy itself.
+pub(super) fn wrap_own(
+    parts: &Parts,
+    verified: &Verified,
+    body: ClientBody,
+) -> Result<VerifiedBody<ClientBody>, S3Error> {
+    let checks = BodyChecks::new(parts, verified.payload.clone(), ChecksumHeaders::OfBody)
         .map_err(respond::unauthenticated)?;
     Ok(VerifiedBody::new(body, checks))
 }

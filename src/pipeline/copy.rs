@@ -8,9 +8,9 @@ use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::{Proxy, Understood, respond};
-use crate::fence::{Assembly, OperationId, Tag, Token};
+use crate::fence::{Assembly, OperationId, Tag, Terms, Token};
 use crate::s3::{CopySource, S3Error, Target, parse_if_match};
-use crate::upstream::{Route, stamp, tag_of};
+use crate::upstream::{Route, WriteRequest, stamp, tag_of};
 
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
@@ -34,6 +34,18 @@ const CHANGES: [&str; 4] = [
     "x-amz-server-side-encryption",
     "x-amz-website-redirect-location",
     "x-amz-tagging-directive",
+];
+
+/// What HEAD shows of an object that a copy onto itself has to say again to keep it.
+const KEPT_BY_A_REWRITE: [&str; 8] = [
+    "x-amz-storage-class",
+    "x-amz-server-side-encryption",
+    "x-amz-server-side-encryption-aws-kms-key-id",
+    "x-amz-server-side-encryption-bucket-key-enabled",
+    "x-amz-website-redirect-location",
+    "x-amz-object-lock-mode",
+    "x-amz-object-lock-retain-until-date",
+    "x-amz-object-lock-legal-hold",
 ];
 
 impl Proxy {
@@ -85,6 +97,40 @@ impl Proxy {
             enforcement: self.0.settings.copy,
             of_upload: false,
         })
+    }
+
+    /// The copy of an object onto itself that changes nothing but its tag (F14). Its ACL is not
+    /// kept, because S3 copies none.
+    ///
+    /// # Errors
+    ///
+    /// When the object cannot be looked at.
+    pub(super) async fn rewriting(
+        &self,
+        request: &WriteRequest,
+        terms: &Terms,
+    ) -> Result<WriteRequest, String> {
+        let (status, found) =
+            self.0.upstream.head(&request.route).await.map_err(|error| error.to_string())?;
+        if status != StatusCode::OK {
+            return Err(format!("the object was answered with {status}"));
+        }
+        let Tag::Version(etag) = &terms.expects else {
+            return Err("there is no object to rewrite".to_owned());
+        };
+        let mut headers = HeaderMap::new();
+        take_over_metadata(&mut headers, &found);
+        for name in KEPT_BY_A_REWRITE {
+            if let Some(value) = found.get(name) {
+                headers.insert(HeaderName::from_static(name), value.clone());
+            }
+        }
+        let source = HeaderValue::from_str(&request.route.path);
+        headers.insert(COPY_SOURCE, source.map_err(|error| error.to_string())?);
+        let pin = HeaderValue::from_str(&request.quotes.write(etag));
+        headers.insert(SOURCE_IF_MATCH, pin.map_err(|error| error.to_string())?);
+        stamp(&mut headers, terms.token, terms.operation);
+        Ok(WriteRequest { headers, ..request.clone() })
     }
 
     async fn look_at(

@@ -6,8 +6,7 @@ use super::body::ClientBody;
 use super::fenced_write::{Holder, Origin};
 use super::{Proxy, ResponseBody, Understood, respond};
 use crate::fence::{Mode, UnfencedPermit, admit_bucket_operation, admit_unfenced, needs_record};
-use crate::ledger::Scope;
-use crate::policy::Fencing;
+use crate::policy::Place;
 use crate::s3::{
     Bucket, Footprint, ObjectKey, Operation, Query, S3Error, Target, Write, overrides_method,
     side_door, unknown_write_header,
@@ -36,6 +35,12 @@ impl Proxy {
         let door = side_door(&request.parts.headers).map(str::to_owned);
         // Another method in a header is another operation to whoever honours it.
         let overridden = request.parts.headers.keys().any(|name| overrides_method(name.as_str()));
+        if self.asks_for_claim(&request)? {
+            if footprint != Footprint::Reads || overridden {
+                return Err(self.unsupported(&request, None));
+            }
+            return self.claim_and_read(request, body).await;
+        }
         if footprint == Footprint::Reads && !overridden {
             return self.read(request, body).await;
         }
@@ -43,7 +48,7 @@ impl Proxy {
         if let Target::Object(bucket, key) = &request.target
             && !self.0.settings.policy.is_off_everywhere(bucket)
         {
-            self.scope_of(bucket, key)?;
+            self.place_of(bucket, key)?;
         }
         if footprint != Footprint::Form && self.reaches_nothing_fenced(&request, door.is_some()) {
             return match admit_unfenced(Mode::Off, None) {
@@ -68,10 +73,10 @@ impl Proxy {
         let alone = request.operation.is_all_of(query);
         match (footprint, request.target.clone()) {
             (Footprint::Object(write), Target::Object(bucket, key)) if alone => {
-                self.write(write, self.scope_of(&bucket, &key)?, request, body).await
+                self.write(write, self.place_of(&bucket, &key)?, request, body).await
             }
             (Footprint::Upload, Target::Object(bucket, key)) if alone => {
-                self.upload_step(self.scope_of(&bucket, &key)?, request, body).await
+                self.upload_step(self.place_of(&bucket, &key)?, request, body).await
             }
             (Footprint::Objects, Target::Bucket(bucket)) if alone => {
                 self.delete_objects(&bucket, request, body).await
@@ -104,14 +109,15 @@ impl Proxy {
     /// # Errors
     ///
     /// When the store takes the key for another one, which has a fence of its own.
-    pub(super) fn scope_of(&self, bucket: &Bucket, key: &ObjectKey) -> Result<Scope, S3Error> {
+    pub(super) fn place_of(&self, bucket: &Bucket, key: &ObjectKey) -> Result<Place, S3Error> {
+        let policy = &self.0.settings.policy;
         let key = match self.0.settings.aliases {
-            Aliases::None => return Ok(Scope { bucket: bucket.clone(), key: key.clone() }),
+            Aliases::None => return Ok(policy.place(bucket, key.clone())),
             Aliases::Refused => Some(key.clone()),
             Aliases::CollapsedSlashes => key.with_slashes_collapsed(),
         };
         match key {
-            Some(key) if !key.may_be_aliased() => Ok(Scope { bucket: bucket.clone(), key }),
+            Some(key) if !key.may_be_aliased() => Ok(policy.place(bucket, key)),
             Some(_) | None => Err(respond::alias_of_another_key()),
         }
     }
@@ -162,23 +168,23 @@ impl Proxy {
     pub(super) async fn write(
         &self,
         write: Write,
-        scope: Scope,
+        place: Place,
         request: Understood,
         body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
-        let fencing = self.0.settings.policy.of_object(&scope.bucket, &scope.key);
-        if fencing.mode == Mode::Off {
-            return self.write_without_token(fencing, &scope, request, body).await;
+        if place.fencing.mode == Mode::Off {
+            return self.write_without_token(&place, request, body).await;
         }
         let binding = match write {
-            Write::Complete => self.binding(&scope, &request).await?,
+            Write::Complete => self.binding(&place, &request).await?,
             Write::Put | Write::Delete | Write::Copy | Write::Touch | Write::DeleteVersion => None,
         };
         match request.token.or(binding.map(|binding| binding.token)) {
-            None => self.write_without_token(fencing, &scope, request, body).await,
+            None => self.write_without_token(&place, request, body).await,
             Some(token) => {
-                let holder = Holder { token, stamp: binding.map(|binding| binding.stamp) };
-                self.fenced_write(write, fencing, scope, holder, request, body).await
+                let stamp = binding.map(|binding| binding.stamp);
+                let holder = Holder { token, bearer: request.bearer.clone(), stamp };
+                self.fenced_write(write, place, holder, request, body).await
             }
         }
     }
@@ -186,22 +192,21 @@ impl Proxy {
     /// F13.
     pub(super) async fn write_without_token(
         &self,
-        fencing: Fencing,
-        scope: &Scope,
+        place: &Place,
         request: Understood,
         body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
-        let permit = self.admit_without_token(fencing, scope, request.origin()).await?;
+        let permit = self.admit_without_token(place, request.origin()).await?;
         self.pass(permit, request, body).await
     }
 
     /// Decides on a write without a token, whatever it is.
     pub(super) async fn admit_without_token(
         &self,
-        fencing: Fencing,
-        scope: &Scope,
+        place: &Place,
         origin: Origin,
     ) -> Result<UnfencedPermit, S3Error> {
+        let Place { scope, fencing, .. } = place;
         let snapshot = if needs_record(fencing.mode) {
             Some(self.load(scope).await.map_err(|_| respond::unavailable())?)
         } else {
@@ -210,7 +215,7 @@ impl Proxy {
         admit_unfenced(fencing.mode, snapshot.as_ref()).map_err(|required| {
             self.0.metrics.rejected(scope.bucket.as_str(), Reason::MissingToken);
             tracing::info!(
-                request_id = %origin.id, %scope, operation = origin.operation.name(),
+                request_id = %origin.id, %scope, operation = origin.operation,
                 reason = Reason::MissingToken.as_str(), "refused"
             );
             respond::token_required(required)
@@ -230,9 +235,9 @@ impl Proxy {
                 policy.is_off_for_service()
             }
             Target::Object(bucket, key) if !side_door && operation.stays_on_its_key(query) => {
-                let scope = self.scope_of(bucket, key);
-                let key = scope.as_ref().map_or(key, |scope| &scope.key);
-                policy.of_object(bucket, key).mode == Mode::Off
+                let place = self.place_of(bucket, key);
+                let place = place.unwrap_or_else(|_| policy.place(bucket, key.clone()));
+                place.fencing.mode == Mode::Off
             }
             Target::Bucket(bucket) | Target::Object(bucket, _) => policy.is_off_everywhere(bucket),
         }

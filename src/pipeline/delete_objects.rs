@@ -9,14 +9,16 @@ use http::{HeaderMap, HeaderName, Method, Response, StatusCode, header};
 use super::body::ClientBody;
 use super::driver::{Bytes, Findings};
 use super::fenced_write::{
-    Deed, Holder, Origin, client_match, protocol_of, refuse_unjudged_condition,
+    Deed, Holder, Origin, client_match, protocol_of, refuse_unjudged_condition, unrecorded,
 };
 use super::{Proxy, ResponseBody, Understood, body, full_body, respond};
 use crate::clock;
-use crate::fence::{Change, ClientCondition, Mode, OperationId, Tags, UnfencedPermit, Verdict};
-use crate::ledger::Scope;
+use crate::fence::{
+    Bearer, Change, ClientCondition, Mode, OperationId, Token, UnfencedPermit, Verdict,
+};
+use crate::policy::Place;
 use crate::s3::{
-    Bucket, DeleteObjectsRequest, DeleteOutcome, DeletedObject, ObjectToDelete, S3Error,
+    Bucket, DeleteObjectsRequest, DeleteOutcome, DeletedObject, ObjectToDelete, Operation, S3Error,
     parse_delete_objects, parse_delete_result, write_delete_objects, write_delete_result,
 };
 use crate::upstream::{Route, WriteRequest, content_md5, for_store, query_value, set_length};
@@ -42,7 +44,8 @@ enum Progress {
 /// What the deletes of one request have in common.
 struct Batch<'a> {
     bucket: &'a Bucket,
-    token: Option<crate::fence::Token>,
+    token: Option<Token>,
+    bearer: Bearer,
     origin: Origin,
     headers: HeaderMap,
 }
@@ -62,6 +65,7 @@ impl Proxy {
         let batch = Batch {
             bucket,
             token: request.token,
+            bearer: request.bearer.clone(),
             origin: request.origin(),
             headers: passed_on(&headers),
         };
@@ -122,36 +126,36 @@ impl Proxy {
         batch: &Batch<'_>,
         object: &ObjectToDelete,
     ) -> Result<Progress, S3Error> {
-        let scope = self.scope_of(batch.bucket, &object.key)?;
-        let fencing = self.0.settings.policy.of_object(&scope.bucket, &scope.key);
-        let token = match (fencing.mode, batch.token) {
+        let place = self.place_of(batch.bucket, &object.key)?;
+        let token = match (place.fencing.mode, batch.token) {
             (Mode::IfFenced | Mode::Require, Some(token)) => token,
             (Mode::Off, _) | (Mode::IfFenced | Mode::Require, None) => {
-                let permit = self.admit_without_token(fencing, &scope, batch.origin).await?;
+                let permit = self.admit_without_token(&place, batch.origin).await?;
                 return Ok(Progress::Free(permit));
             }
         };
-        let protocol = protocol_of(&self.0.settings, fencing, &scope.bucket);
+        let protocol = protocol_of(&self.0.settings, &place);
         if object.last_modified_time.is_some() || object.size.is_some() {
             return Err(respond::unknown_delete_condition());
         }
         let deed = self.deed_of(batch, object)?;
-        if deed.change == Change::DeleteVersion && protocol.tags == Tags::Unique {
-            return Err(respond::unsupported(batch.origin.operation, None));
+        if deed.change == Change::DeleteVersion && unrecorded(&protocol) {
+            return Err(respond::unsupported(Operation::DeleteObjects, None));
         }
-        let slot = self.0.scopes.slot(&scope);
-        let holder = Holder { token, stamp: None };
-        let (verdict, findings) = match slot.refusing(token, protocol.compare) {
-            Some(highest) => (Verdict::Stale { highest }, Findings::default()),
+        let slot = self.0.scopes.slot(&place.scope);
+        let holder = Holder { token, bearer: batch.bearer.clone(), stamp: None };
+        let (verdict, findings) = match slot.refusing(token, &holder.bearer, protocol.compare) {
+            Some(refusal) => (refusal.into(), Findings::default()),
             None => {
                 let id = OperationId::new(clock::random_u128());
-                let operation = self.operation(id, holder, &scope, &deed);
+                let operation = self.operation(id, &holder, &place, &deed);
                 refuse_unjudged_condition(&protocol, &operation)?;
-                self.run(protocol, operation, deed, &scope, &slot, None).await
+                let patience = self.0.settings.contention_wait_max;
+                self.run(protocol, operation, deed, &place.scope, &slot, None, patience).await
             }
         };
-        self.record(&scope, token, batch.origin, &verdict, &findings);
-        self.outcome(verdict, findings, holder, &scope, object).map(Progress::Over)
+        self.record(&place.scope, token, batch.origin, &verdict, &findings);
+        self.outcome(verdict, findings, token, &place, object).map(Progress::Over)
     }
 
     fn deed_of(&self, batch: &Batch<'_>, object: &ObjectToDelete) -> Result<Deed, S3Error> {
@@ -181,8 +185,8 @@ impl Proxy {
         &self,
         verdict: Verdict,
         findings: Findings,
-        holder: Holder,
-        scope: &Scope,
+        token: Token,
+        place: &Place,
         object: &ObjectToDelete,
     ) -> Result<DeleteOutcome, S3Error> {
         let version_id = object.version_id.clone();
@@ -210,7 +214,7 @@ impl Proxy {
             }
             (verdict, _) => {
                 let status = self.0.settings.stale_status;
-                Err(respond::refusal(verdict, findings, holder.token, scope, status))
+                Err(respond::refusal(verdict, findings, token, place, status))
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, Method};
 use tokio::sync::MutexGuard;
 
@@ -12,15 +13,19 @@ use super::{Proxy, respond};
 use crate::auth::{BodyOutcome, PayloadHash, VerifiedBody};
 use crate::clock;
 use crate::fence::{
-    Attempt, Change, Effect, Memory, Outcome, Snapshot, StreamPermit, Swap, Verdict, WritePermit,
+    Attempt, Change, Contention, Effect, KeyId, Memory, Operation, Outcome, Protocol, Snapshot,
+    StreamPermit, Swap, Tag, Verdict, WritePermit,
 };
 use crate::ledger::{LedgerUnavailable, Scope, SwapOutcome};
-use crate::s3::S3Error;
+use crate::s3::{ObjectKey, S3Error};
 use crate::telemetry::{LedgerOperation, LedgerResult};
-use crate::upstream::{BodyEnd, HeldWrite, PutBody, WriteAnswer, WriteRequest};
+use crate::upstream::{BodyEnd, HeldWrite, PutBody, Route, SendError, WriteAnswer, WriteRequest};
 
 /// The first pause after a lost race; every further one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// How many keys are looked at at a time.
+const LOOKS_IN_FLIGHT_MAX: usize = 16;
 
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -35,6 +40,8 @@ pub(super) enum Bytes {
     Streamed(Box<VerifiedBody<ClientBody>>, PayloadHash),
     /// They have been sent but for the last, or have gone away.
     Begun(Option<HeldWrite>),
+    /// They are the object's own: it is rewritten onto itself.
+    Own,
 }
 
 /// What became of a write, for the answer to its client.
@@ -60,33 +67,112 @@ pub(super) struct Driver<'a> {
     pub(super) bytes: Bytes,
     /// The one place in the scope; a stream takes it when its bytes are there.
     pub(super) guard: Option<MutexGuard<'a, Memory>>,
+    /// In a scope of many keys, the one place on the key.
+    pub(super) key_guard: Option<MutexGuard<'a, ()>>,
+    /// The operation is exclusive, in a scope of many keys.
+    pub(super) takes_turn: bool,
+    /// The leave to swap the record of a scope of many keys.
+    pub(super) turn: Option<MutexGuard<'a, ()>>,
     pub(super) deadline: Instant,
     pub(super) pauses: u32,
     pub(super) findings: Findings,
 }
 
 impl Driver<'_> {
+    /// The same as in a scope of one object, but that only the key is held, and that what is
+    /// remembered is shared with those that are on other keys.
+    pub(super) async fn run_among_many(
+        mut self,
+        protocol: Protocol,
+        operation: Operation,
+        loaded: Option<Snapshot>,
+        streamed: bool,
+    ) -> (Verdict, Findings) {
+        let slot = self.slot;
+        let many = slot.many();
+        let key = operation.key.clone();
+        if !streamed && operation.change != Change::Claim {
+            let wait = self.deadline.saturating_duration_since(clock::monotonic());
+            let Ok(guard) = tokio::time::timeout(wait, many.take_key(&key)).await else {
+                return (Verdict::Contended(Contention::LostRaces), self.findings);
+            };
+            self.key_guard = Some(guard);
+        }
+        let mut memory = many.memory_for(&key);
+        self.refresh(&protocol, &operation, &mut memory, loaded);
+        let attempt = Attempt::new(protocol, operation, memory);
+        let (verdict, memory) = self.drive(attempt).await;
+        let owes = memory.owes_withdrawal();
+        many.take_back(key, &memory);
+        if owes {
+            self.proxy.settle_later(self.scope, slot);
+        }
+        (verdict, self.findings)
+    }
+
+    /// Takes over a record that has just been loaded, and drops one that would refuse the operation
+    /// but has not been asked for lately: a person may have reset it.
+    pub(super) fn refresh(
+        &self,
+        protocol: &Protocol,
+        operation: &Operation,
+        memory: &mut Memory,
+        loaded: Option<Snapshot>,
+    ) {
+        if memory.refuses(protocol, operation) && !self.slot.is_known() {
+            memory.forget_record();
+        }
+        if let Some(snapshot) = loaded {
+            if memory.refuses(protocol, operation) {
+                memory.loaded(snapshot);
+            } else {
+                memory.offer(snapshot);
+            }
+        }
+    }
+
     /// One outcome in, one effect out, to the end.
-    pub(super) async fn drive(&mut self, attempt: &mut Attempt) -> Verdict {
+    pub(super) async fn drive(&mut self, mut attempt: Attempt) -> (Verdict, Memory) {
         let mut effect = attempt.advance(Outcome::Start);
         loop {
             let outcome = match effect {
                 Effect::Observe => self.observe().await,
                 Effect::Load => self.load().await,
+                Effect::Look(keys) => self.look(keys).await,
                 Effect::Begin(permit) => self.begin(permit).await,
-                Effect::Swap(swap) => self.swap(&swap).await,
+                Effect::Swap(_) if attempt.may_join() => {
+                    let together = self.proxy.swap_together(self.scope, self.slot, attempt).await;
+                    let Some((same, outcome)) = together else {
+                        self.findings.trouble = Some("the swap was given up".into());
+                        self.give_up_stream().await;
+                        return (Verdict::Unavailable, Memory::default());
+                    };
+                    attempt = same;
+                    outcome
+                }
+                Effect::Swap(swap) => self.swap(swap).await,
                 Effect::Send(permit) => self.send(permit).await,
                 Effect::Pause => self.pause().await,
                 Effect::Finish(verdict) => {
+                    self.turn = None;
                     self.give_up_stream().await;
-                    return verdict;
+                    return (verdict, attempt.into_memory());
                 }
             };
             effect = attempt.advance(outcome);
         }
     }
 
+    /// What is exclusive looks at its object under the record that it then swaps, so that nobody
+    /// else of this proxy swaps it in between.
+    async fn take_turn(&mut self) {
+        if self.takes_turn && self.turn.is_none() {
+            self.turn = Some(self.slot.many().turn.lock().await);
+        }
+    }
+
     async fn observe(&mut self) -> Outcome {
+        self.take_turn().await;
         match self.proxy.0.upstream.observe(&self.request.route_of_object()).await {
             Ok(observed) => {
                 self.findings.observed = Some(observed.headers);
@@ -99,9 +185,36 @@ impl Driver<'_> {
         }
     }
 
+    /// Asks for the tags of many keys, some of them at a time.
+    async fn look(&mut self, keys: Vec<KeyId>) -> Outcome {
+        let (proxy, bucket) = (self.proxy, &self.scope.bucket);
+        let looks = keys.into_iter().map(|key| async move {
+            let Some(object) = ObjectKey::new(key.as_bytes()) else {
+                return Err(SendError::Unsent("a record names an object without a key".into()));
+            };
+            let route = Route::to_object(bucket, &object);
+            let observed = proxy.0.upstream.observe(&route).await?;
+            Ok((key, observed.tag))
+        });
+        let looks: Vec<_> = looks.collect();
+        let found: Vec<Result<(KeyId, Tag), SendError>> =
+            stream::iter(looks).buffered(LOOKS_IN_FLIGHT_MAX).collect().await;
+        match found.into_iter().collect() {
+            Ok(found) => Outcome::Looked(found),
+            Err(error) => {
+                self.findings.trouble = Some(error.to_string());
+                Outcome::ObserveFailed
+            }
+        }
+    }
+
     async fn load(&mut self) -> Outcome {
+        self.take_turn().await;
         match self.proxy.load(self.scope).await {
-            Ok(snapshot) => Outcome::Loaded(snapshot),
+            Ok(snapshot) => {
+                self.slot.note(&snapshot);
+                Outcome::Loaded(snapshot)
+            }
             Err(error) => {
                 self.findings.trouble = Some(error.to_string());
                 Outcome::LedgerFailed
@@ -109,9 +222,24 @@ impl Driver<'_> {
         }
     }
 
-    async fn swap(&mut self, swap: &Swap) -> Outcome {
-        match self.proxy.swap(self.scope, swap).await {
-            Ok(SwapOutcome::Swapped(version)) => Outcome::Swapped(version),
+    async fn swap(&mut self, swap: Swap) -> Outcome {
+        self.take_turn().await;
+        let swapped = self.proxy.swap(self.scope, &swap).await;
+        if self.scope.holds_many() {
+            self.slot.many().with_memory(|memory| match &swapped {
+                Ok(SwapOutcome::Swapped(version)) => {
+                    memory.swapped(swap.next.clone(), version.clone());
+                }
+                Ok(SwapOutcome::Lost) | Err(_) => memory.forget_record(),
+            });
+        }
+        match swapped {
+            Ok(SwapOutcome::Swapped(version)) => {
+                let record = Some(swap.next);
+                let now = Snapshot { record, version: version.clone(), time: None };
+                self.slot.note(&now);
+                Outcome::Swapped(version)
+            }
             Ok(SwapOutcome::Lost) => Outcome::SwapLost,
             Err(error) => {
                 self.findings.trouble = Some(error.to_string());
@@ -157,11 +285,15 @@ impl Driver<'_> {
     /// Waits for the one place in the scope; goes on without it when that takes too long, because
     /// it spares lost races and is not what safety rests on.
     pub(super) async fn take_place(&mut self) {
+        if self.scope.holds_many() {
+            return;
+        }
         let wait = self.deadline.saturating_duration_since(clock::monotonic());
         self.guard = tokio::time::timeout(wait, self.slot.memory.lock()).await.ok();
     }
 
     async fn send(&mut self, permit: WritePermit) -> Outcome {
+        self.turn = None;
         let upstream = &self.proxy.0.upstream;
         let started = clock::monotonic();
         let answer = match std::mem::replace(&mut self.bytes, Bytes::Begun(None)) {
@@ -174,6 +306,19 @@ impl Driver<'_> {
                 let answer = upstream.put(permit, &self.request, &body, &self.change).await;
                 self.bytes = Bytes::Buffered(body);
                 answer
+            }
+            Bytes::Own => {
+                self.bytes = Bytes::Own;
+                match self.proxy.rewriting(&self.request, permit.terms()).await {
+                    Ok(request) => {
+                        let nothing = bytes::Bytes::new();
+                        upstream.act(permit, &request, Method::PUT, nothing, &self.change).await
+                    }
+                    Err(trouble) => {
+                        self.findings.trouble = Some(trouble);
+                        return Outcome::Rejected;
+                    }
+                }
             }
             Bytes::Begun(Some(held)) => upstream.release(permit, held, &self.change).await,
             Bytes::Begun(None) | Bytes::Streamed(..) => {
@@ -194,15 +339,13 @@ impl Driver<'_> {
     /// Waits twice as long every time, within a random half, so that two proxies do not keep
     /// meeting.
     async fn pause(&mut self) -> Outcome {
+        self.turn = None;
         if clock::monotonic() >= self.deadline {
             return Outcome::OutOfPatience;
         }
         let full = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16)).min(PAUSE_MAX);
         self.pauses += 1;
-        let nanos = u64::try_from(full.as_nanos()).expect("half a second in nanoseconds fits");
-        let jitter = clock::random_u128() % u128::from(nanos / 2 + 1);
-        let jitter = u64::try_from(jitter).expect("it is less than half a second");
-        tokio::time::sleep(Duration::from_nanos(nanos - jitter)).await;
+        tokio::time::sleep(jittered(full)).await;
         Outcome::Paused
     }
 
@@ -211,6 +354,13 @@ impl Driver<'_> {
             self.proxy.0.upstream.abandon(held).await;
         }
     }
+}
+
+/// Between half of a pause and all of it.
+pub(super) fn jittered(full: Duration) -> Duration {
+    let nanos = u64::try_from(full.as_nanos()).unwrap_or(u64::MAX);
+    let jitter = clock::random_u128() % (u128::from(nanos / 2) + 1);
+    Duration::from_nanos(nanos - u64::try_from(jitter).expect("it is at most half of a u64"))
 }
 
 fn body_error(outcome: &BodyOutcome) -> S3Error {

@@ -1,7 +1,7 @@
 //! A write of one object, with a token.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use http::header::{self, HeaderMap};
 use http::{Method, Response, StatusCode};
@@ -13,23 +13,24 @@ use super::{Proxy, ResponseBody, Settings, Understood, respond};
 use crate::auth::VerifiedBody;
 use crate::clock;
 use crate::fence::{
-    Assembly, Attempt, Change, ClientCondition, ClientMatch, Contention, Contents, KeyId, Memory,
-    Operation, OperationId, Protocol, Snapshot, Tags, Token, Verdict,
+    Assembly, Attempt, Bearer, Change, ClientCondition, ClientMatch, Contention, Contents, KeyId,
+    Keys, Memory, Mismatch, Operation, OperationId, Protocol, Refusal, Snapshot, Tags, Token,
+    Verdict,
 };
 use crate::ledger::Scope;
 use crate::listener::RequestId;
-use crate::policy::Fencing;
+use crate::policy::Place;
 use crate::s3::{
-    self, Bucket, S3Error, Write, assembled_etag, parse_complete_upload, parse_if_match,
-    parse_if_none_match,
+    S3Error, Write, assembled_etag, parse_complete_upload, parse_if_match, parse_if_none_match,
 };
 use crate::telemetry::Reason;
 use crate::upstream::{WriteRequest, for_store, forms_of};
 
 /// On whose behalf a write is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) token: Token,
+    pub(super) bearer: Bearer,
     /// What a multipart upload was stamped with when it was created.
     pub(super) stamp: Option<OperationId>,
 }
@@ -38,7 +39,8 @@ pub(super) struct Holder {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) id: RequestId,
-    pub(super) operation: s3::Operation,
+    /// The operation's name.
+    pub(super) operation: &'static str,
 }
 
 /// What is to be done to an object, ready for the fence.
@@ -51,15 +53,16 @@ pub(super) struct Deed {
 
 impl Understood {
     pub(super) fn origin(&self) -> Origin {
-        Origin { id: self.id, operation: self.operation }
+        Origin { id: self.id, operation: self.operation.name() }
     }
 }
 
 /// The protocol as it is for a scope.
-pub(super) fn protocol_of(settings: &Settings, fencing: Fencing, bucket: &Bucket) -> Protocol {
+pub(super) fn protocol_of(settings: &Settings, place: &Place) -> Protocol {
     Protocol {
-        tags: settings.policy.tags_of(bucket),
-        compare: fencing.compare,
+        tags: settings.policy.tags_of(&place.scope.bucket),
+        keys: if place.scope.holds_many() { Keys::Many } else { Keys::One },
+        compare: place.fencing.compare,
         ..settings.protocol
     }
 }
@@ -69,15 +72,15 @@ impl Proxy {
     pub(super) async fn fenced_write(
         &self,
         write: Write,
-        fencing: Fencing,
-        scope: Scope,
+        place: Place,
         holder: Holder,
         request: Understood,
         body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
-        let protocol = protocol_of(&self.0.settings, fencing, &scope.bucket);
+        let protocol = protocol_of(&self.0.settings, &place);
+        let scope = &place.scope;
         refuse_encryption(&request.parts.headers, protocol.tags)?;
-        if protocol.tags == Tags::Unique && matches!(write, Write::Touch | Write::DeleteVersion) {
+        if unrecorded(&protocol) && matches!(write, Write::Touch | Write::DeleteVersion) {
             return Err(self.unsupported(&request, None));
         }
         let condition = client_condition(&request.parts.headers)?;
@@ -88,43 +91,46 @@ impl Proxy {
         if protocol.tags == Tags::Unique && write == Write::Complete && holder.stamp.is_none() {
             return Err(self.unsupported(&request, None));
         }
-        let slot = self.0.scopes.slot(&scope);
+        let slot = self.0.scopes.slot(scope);
         let body = body::wrap(&request, body)?;
-        let loaded = match self.refuse_early(&protocol, &scope, &slot, holder, &request).await? {
-            Early::Stale(highest) => {
-                return Err(self.stale(&scope, holder.token, highest, &request));
+        let loaded = match self.refuse_early(&protocol, scope, &slot, &holder, &request).await? {
+            Early::Refused(refusal) => {
+                return Err(self.refused_early(&place, holder.token, refusal, &request));
             }
             Early::Passed(loaded) => loaded,
         };
         let id = OperationId::new(clock::random_u128());
         let deed = self.deed(write, condition, holder.token, id, &request, body).await?;
-        let operation = self.operation(id, holder, &scope, &deed);
+        let operation = self.operation(id, &holder, &place, &deed);
         refuse_unjudged_condition(&protocol, &operation)?;
-        let (verdict, findings) = self.run(protocol, operation, deed, &scope, &slot, loaded).await;
-        self.record(&scope, holder.token, request.origin(), &verdict, &findings);
+        let patience = self.0.settings.contention_wait_max;
+        let (verdict, findings) =
+            self.run(protocol, operation, deed, scope, &slot, loaded, patience).await;
+        self.record(scope, holder.token, request.origin(), &verdict, &findings);
         if write == Write::Complete && matches!(verdict, Verdict::Applied { .. }) {
-            self.forget_later(&scope, &request);
+            self.forget_later(&place, &request);
         }
         if write == Write::Copy && pin_failed(&verdict, &findings, &request.parts.headers) {
             return Err(respond::contended(Contention::LostRaces));
         }
         let stale_status = self.0.settings.stale_status;
-        respond::verdict(verdict, findings, holder.token, &scope, stale_status, request.operation)
+        respond::verdict(verdict, findings, holder.token, &place, stale_status, request.operation)
     }
 
     /// The operation, as the fence wants to know it.
     pub(super) fn operation(
         &self,
         id: OperationId,
-        holder: Holder,
-        scope: &Scope,
+        holder: &Holder,
+        place: &Place,
         deed: &Deed,
     ) -> Operation {
         Operation {
             id,
             stamp: holder.stamp.unwrap_or(id),
             token: holder.token,
-            key: KeyId::new(scope.key.as_bytes()),
+            bearer: holder.bearer.clone(),
+            key: KeyId::new(place.key.as_bytes()),
             change: deed.change.clone(),
             condition: deed.condition.clone(),
             // Taken before anything is registered: however long the proxy is paused from here on,
@@ -202,32 +208,32 @@ impl Proxy {
         protocol: &Protocol,
         scope: &Scope,
         slot: &Slot,
-        holder: Holder,
+        holder: &Holder,
         request: &Understood,
     ) -> Result<Early, S3Error> {
-        if let Some(highest) = slot.refusing(holder.token, protocol.compare) {
-            return Ok(Early::Stale(highest));
+        let refusing = || slot.refusing(holder.token, &holder.bearer, protocol.compare);
+        if let Some(refusal) = refusing() {
+            return Ok(Early::Refused(refusal));
         }
         let waits = request.parts.headers.contains_key(header::EXPECT);
         if !waits && slot.is_known() {
             return Ok(Early::Passed(None));
         }
         let snapshot = self.learn(scope, slot).await?;
-        match slot.refusing(holder.token, protocol.compare) {
-            Some(highest) => Ok(Early::Stale(highest)),
-            None => Ok(Early::Passed(Some(snapshot))),
-        }
+        Ok(refusing().map_or(Early::Passed(Some(snapshot)), Early::Refused))
     }
 
     /// Loads the record, and takes note of its token.
     pub(super) async fn learn(&self, scope: &Scope, slot: &Slot) -> Result<Snapshot, S3Error> {
         let snapshot = self.load(scope).await.map_err(|_| respond::unavailable())?;
-        slot.note(snapshot.highest());
+        slot.note(&snapshot);
         Ok(snapshot)
     }
 
     /// Drives the operation through the protocol. A write that is in memory holds the one place in
-    /// its scope from here on; a stream takes it when its bytes are there.
+    /// its scope from here on, or on its key where the scope has many; a stream takes it when its
+    /// bytes are there.
+    #[expect(clippy::too_many_arguments, reason = "each of them is another thing")]
     pub(super) async fn run(
         &self,
         protocol: Protocol,
@@ -236,8 +242,9 @@ impl Proxy {
         scope: &Scope,
         slot: &Arc<Slot>,
         loaded: Option<Snapshot>,
+        patience: Duration,
     ) -> (Verdict, Findings) {
-        let deadline = clock::monotonic() + self.0.settings.contention_wait_max;
+        let deadline = clock::monotonic() + patience;
         let streamed = matches!(deed.bytes, Bytes::Streamed(..));
         let mut driver = Driver {
             proxy: self,
@@ -247,10 +254,16 @@ impl Proxy {
             change: deed.change,
             bytes: deed.bytes,
             guard: None,
+            key_guard: None,
+            takes_turn: scope.holds_many() && operation.is_exclusive(&protocol),
+            turn: None,
             deadline,
             pauses: 0,
             findings: Findings::default(),
         };
+        if scope.holds_many() {
+            return driver.run_among_many(protocol, operation, loaded, streamed).await;
+        }
         let mut memory = Memory::default();
         if streamed {
             // What this proxy has settled must not be taken for open. If somebody is in the place
@@ -259,8 +272,7 @@ impl Proxy {
                 memory.absorb(&settled);
             }
         } else {
-            let wait = self.0.settings.contention_wait_max;
-            let Ok(mut guard) = tokio::time::timeout(wait, slot.memory.lock()).await else {
+            let Ok(mut guard) = tokio::time::timeout(patience, slot.memory.lock()).await else {
                 let verdict = Verdict::Contended(Contention::LostRaces);
                 return (verdict, driver.findings);
             };
@@ -268,13 +280,9 @@ impl Proxy {
             memory = std::mem::take(&mut *guard);
             driver.guard = Some(guard);
         }
-        if let Some(snapshot) = loaded {
-            memory.offer(snapshot);
-        }
-        let mut attempt = Attempt::new(protocol, operation, memory);
-        let verdict = driver.drive(&mut attempt).await;
-        let mut memory = attempt.into_memory();
-        slot.note(memory.highest());
+        driver.refresh(&protocol, &operation, &mut memory, loaded);
+        let attempt = Attempt::new(protocol, operation, memory);
+        let (verdict, mut memory) = driver.drive(attempt).await;
         let owes = memory.owes_withdrawal();
         if driver.guard.is_none() {
             driver.take_place().await;
@@ -294,17 +302,17 @@ impl Proxy {
         (verdict, driver.findings)
     }
 
-    /// A refusal of a stale token that was made before the fence was gone into.
-    pub(super) fn stale(
+    /// A refusal of a token that was made before the fence was gone into.
+    pub(super) fn refused_early(
         &self,
-        scope: &Scope,
+        place: &Place,
         token: Token,
-        highest: Token,
+        refusal: Refusal,
         request: &Understood,
     ) -> S3Error {
-        let (verdict, findings) = (Verdict::Stale { highest }, Findings::default());
-        self.record(scope, token, request.origin(), &verdict, &findings);
-        respond::stale(token, highest, scope, self.0.settings.stale_status)
+        let (verdict, findings) = (Verdict::from(refusal), Findings::default());
+        self.record(&place.scope, token, request.origin(), &verdict, &findings);
+        respond::refusal(verdict, findings, token, place, self.0.settings.stale_status)
     }
 
     /// Counts and logs the verdict.
@@ -317,10 +325,10 @@ impl Proxy {
         findings: &Findings,
     ) {
         let (metrics, bucket) = (&self.0.metrics, scope.bucket.as_str());
-        let (id, operation) = (origin.id, origin.operation.name());
+        let Origin { id, operation } = origin;
         let trouble = findings.trouble.as_deref();
         match verdict {
-            Verdict::Applied { .. } | Verdict::Done | Verdict::AlreadyAbsent => {
+            Verdict::Applied { .. } | Verdict::Done | Verdict::Claimed | Verdict::AlreadyAbsent => {
                 metrics.admitted(bucket);
                 tracing::debug!(request_id = %id, %scope, operation, %token, ?verdict, "admitted");
             }
@@ -328,6 +336,23 @@ impl Proxy {
                 metrics.rejected(bucket, Reason::Stale);
                 tracing::warn!(
                     request_id = %id, %scope, operation, %token, %highest, "refused: stale token"
+                );
+            }
+            Verdict::Mismatched(mismatch) => {
+                let reason = match mismatch {
+                    Mismatch::Lock(_) => Reason::LockMismatch,
+                    Mismatch::Holder(_) => Reason::HolderMismatch,
+                };
+                metrics.rejected(bucket, reason);
+                tracing::warn!(
+                    request_id = %id, %scope, operation, %token, reason = reason.as_str(), "refused"
+                );
+            }
+            Verdict::Barred(intents) => {
+                metrics.contended(bucket);
+                tracing::warn!(
+                    request_id = %id, %scope, operation, %token, waits_for = intents.len(),
+                    first = ?intents.first(), "contended"
                 );
             }
             Verdict::Contended(why) => {
@@ -357,7 +382,7 @@ impl Proxy {
 
 /// What the head of a fenced write has come to.
 enum Early {
-    Stale(Token),
+    Refused(Refusal),
     /// With the record, if it had to be asked for.
     Passed(Option<Snapshot>),
 }
@@ -417,14 +442,19 @@ fn pin_failed(verdict: &Verdict, findings: &Findings, headers: &HeaderMap) -> bo
     *verdict == Verdict::Rejected && refused && !asked
 }
 
-/// Where tags are unique, ordinary writes are not on record, so that nobody knows which of them
+/// Whether ordinary writes are not on record, because their own tags never come back.
+pub(super) fn unrecorded(protocol: &Protocol) -> bool {
+    protocol.tags == Tags::Unique && protocol.keys == Keys::One
+}
+
+/// Where ordinary writes are not on record, nobody knows which of them
 /// could still change what a condition was judged on; the store would have to judge it.
 pub(super) fn refuse_unjudged_condition(
     protocol: &Protocol,
     operation: &Operation,
 ) -> Result<(), S3Error> {
     let unjudged = operation.is_exclusive(protocol) && !operation.condition.is_none();
-    if unjudged && protocol.tags == Tags::Unique {
+    if unjudged && unrecorded(protocol) {
         return Err(respond::unjudged_condition());
     }
     Ok(())

@@ -4,19 +4,26 @@
 //! 2. [`auth`](crate::auth) – who signed it, and what its body has to be;
 //! 3. [`token`] – which fencing token it carries;
 //! 4. `decide`, by [`policy`](crate::policy) – which scope it falls in, and how that is fenced;
-//! 5. `pass_through`, `fenced_write` (with `copy`, `delete_objects` and `post_object`), `uploads`, or
-//!    a refusal;
+//! 5. `pass_through`, `fenced_write` (with `copy`, `delete_objects` and `post_object`), `uploads`,
+//!    `claim`, or a refusal;
 //! 6. `respond` – verdicts and errors become S3 answers.
+//!
+//! Requests to the proxy itself (`own`) part from the others before the first stage.
 //!
 //! Everything that can be refused from the head of a request is refused before its body is
 //! touched, so that no `100 Continue` is sent for it.
 
+mod amend;
 mod body;
+mod claim;
 mod copy;
 mod decide;
 mod delete_objects;
 mod driver;
 mod fenced_write;
+mod group;
+mod lease;
+mod own;
 mod pass_through;
 mod post_object;
 mod respond;
@@ -42,7 +49,7 @@ use self::scopes::{Bindings, Scopes};
 use crate::admin::Readiness;
 use crate::auth::{Form, KeyRing, Verified, verify};
 use crate::clock;
-use crate::fence::{Enforcement, Protocol, Token};
+use crate::fence::{Bearer, Enforcement, Protocol, Token};
 use crate::ledger::{Ledger, Scope};
 use crate::listener::{self, Refusal, RequestBody, RequestId};
 use crate::policy::Policy;
@@ -134,6 +141,7 @@ struct Understood {
     operation: Operation,
     verified: Verified,
     token: Option<Token>,
+    bearer: Bearer,
     route: Route,
 }
 
@@ -157,7 +165,7 @@ impl Proxy {
     pub async fn watch_ledger(&self) {
         let bucket = self.0.settings.ledger_bucket.clone();
         let key = ObjectKey::new("is the ledger there").expect("it is not empty");
-        let scope = Scope { bucket, key };
+        let scope = Scope::object(bucket, key);
         loop {
             tokio::time::sleep(LEDGER_RETRY_PAUSE).await;
             if !self.0.readiness.is_ready() {
@@ -172,13 +180,13 @@ impl Proxy {
         id: RequestId,
         parts: Parts,
         body: RequestBody,
-    ) -> (Operation, Result<Response<ResponseBody>, S3Error>) {
+    ) -> (&'static str, Result<Response<ResponseBody>, S3Error>) {
         match self.understand(id, parts) {
             Ok(request) => {
-                let operation = request.operation;
+                let operation = request.operation.name();
                 (operation, self.decide(request, body::arriving(body)).await)
             }
-            Err(error) => (Operation::Unknown, Err(error)),
+            Err(error) => (Operation::Unknown.name(), Err(error)),
         }
     }
 
@@ -218,9 +226,18 @@ impl Proxy {
         }
         let token = token::find(&parts, &verified, settings.token_signature)
             .map_err(|problem| self.token_problem(target.bucket(), &problem))?;
+        let bearer = token::bearer_of(&parts, &verified, settings.token_signature)
+            .map_err(|problem| self.token_problem(target.bucket(), &problem))?;
         let path = target.path_style(parts.uri.path(), &host, &settings.host_suffixes);
         let route = Route { bucket: target.bucket().cloned(), path, query };
-        Ok(Understood { id, parts, target, operation, verified, token, route })
+        Ok(Understood { id, parts, target, operation, verified, token, bearer, route })
+    }
+
+    /// What the request asks of the proxy itself, if it does.
+    fn own(&self, parts: &Parts) -> Option<own::Own> {
+        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let suffixes = &self.0.settings.host_suffixes;
+        own::asked(parts, suffixes.names_bucket(host.unwrap_or_default()))
     }
 
     /// Counts a token that is not accepted.
@@ -254,12 +271,20 @@ impl listener::Handler for Proxy {
         let (parts, body) = request.into_parts();
         let id = parts.extensions.get::<RequestId>().copied().unwrap_or_else(RequestId::random);
         let asked = respond::Asked::of(&parts);
-        let (operation, answer) = self.answer(id, parts, body).await;
-        let response = respond::finish(answer, &asked, id);
+        let (operation, response) = match self.own(&parts) {
+            Some(own) => {
+                let answer = self.answer_own(own, id, parts, body::arriving(body)).await;
+                (own.name(), respond::finish_own(answer, &asked, id))
+            }
+            None => {
+                let (operation, answer) = self.answer(id, parts, body).await;
+                (operation, respond::finish(answer, &asked, id))
+            }
+        };
         let took = clock::monotonic().duration_since(started);
-        self.0.metrics.request(operation.name(), response.status(), took);
+        self.0.metrics.request(operation, response.status(), took);
         tracing::debug!(
-            request_id = %id, operation = operation.name(), status = response.status().as_u16(),
+            request_id = %id, operation, status = response.status().as_u16(),
             milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX), "answered"
         );
         response

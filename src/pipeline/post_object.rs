@@ -17,7 +17,6 @@ use super::{Authentication, Proxy, ResponseBody, Understood, full_body, respond,
 use crate::auth::{Payload, SignedHeaders, Verified, verify_post};
 use crate::clock;
 use crate::fence::Token;
-use crate::ledger::Scope;
 use crate::s3::{
     Bucket, FormError, PostForm, PostObject, S3Error, Target, Write, percent_encode_key, read_form,
     side_door, strip_quotes,
@@ -59,15 +58,15 @@ impl Proxy {
         let Upload { post, token, file } = upload;
         let put = put_of(&request, bucket, &post, token, file.len());
         let policy = &self.0.settings.policy;
-        let scope = if policy.is_off_everywhere(bucket) {
-            Scope { bucket: bucket.clone(), key: post.key.clone() }
+        let place = if policy.is_off_everywhere(bucket) {
+            policy.place(bucket, post.key.clone())
         } else {
             if let Some(door) = side_door(&put.parts.headers) {
                 return Err(self.unsupported(&put, Some(door)));
             }
-            self.scope_of(bucket, &post.key)?
+            self.place_of(bucket, &post.key)?
         };
-        let answer = self.write(Write::Put, scope, put, body::in_memory(file)).await?;
+        let answer = self.write(Write::Put, place, put, body::in_memory(file)).await?;
         if answer.status().is_success() {
             let location = location(&self.0.settings.scheme, &request.parts, &post);
             Ok(form_answer(&location, bucket, &post, answer.headers()))
@@ -141,6 +140,7 @@ fn put_of(
             session_token: None,
         },
         token,
+        bearer: request.bearer.clone(),
         route,
     }
 }

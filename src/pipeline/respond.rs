@@ -1,18 +1,20 @@
 //! Every verdict and every error as an S3 answer: status, code, headers.
 
 mod errors;
+mod scope_errors;
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 
 pub(super) use self::errors::*;
+pub(super) use self::scope_errors::*;
 use super::driver::Findings;
 use super::{ResponseBody, full_body};
 use crate::clock;
 use crate::fence::{Tag, Token, Verdict};
-use crate::ledger::Scope;
 use crate::listener::RequestId;
+use crate::policy::Place;
 use crate::s3::{self, Operation, S3Error};
 use crate::upstream::{Answer, SendError};
 
@@ -71,12 +73,31 @@ pub(super) fn finish(
     response
 }
 
+/// The same for a request to the proxy itself, whose errors are JSON.
+pub(super) fn finish_own(
+    answer: Result<Response<ResponseBody>, S3Error>,
+    asked: &Asked,
+    id: RequestId,
+) -> Response<ResponseBody> {
+    let answer = answer.or_else(|error| {
+        tracing::debug!(
+            request_id = %id, code = error.code, status = error.status.as_u16(),
+            message = error.message, "refused"
+        );
+        let mut response = super::own::json(&error.to_json(&id.to_string()));
+        *response.status_mut() = error.status;
+        response.headers_mut().extend(error.headers);
+        Ok(response)
+    });
+    finish(answer, asked, id)
+}
+
 /// The fence's verdict on a write.
 pub(super) fn verdict(
     verdict: Verdict,
     findings: Findings,
     token: Token,
-    scope: &Scope,
+    place: &Place,
     stale_status: StatusCode,
     operation: Operation,
 ) -> Result<Response<ResponseBody>, S3Error> {
@@ -85,24 +106,27 @@ pub(super) fn verdict(
             let with_document =
                 matches!(operation, Operation::CompleteMultipartUpload | Operation::CopyObject);
             Ok(if with_document {
-                assembled(&tag, recognised, findings, scope, operation)
+                assembled(&tag, recognised, findings, place, operation)
             } else {
                 applied(&tag, recognised, findings)
             })
         }
         Verdict::AlreadyAbsent => Ok(status_only(StatusCode::NO_CONTENT)),
+        Verdict::Claimed => Ok(status_only(StatusCode::OK)),
         Verdict::Done => match findings.answer.and_then(|answer| answer.answer) {
             Some(answer) => Ok(store_answer(answer)),
             None => Err(internal()),
         },
         Verdict::Rejected => rejected(findings),
         refused @ (Verdict::Stale { .. }
+        | Verdict::Mismatched(_)
+        | Verdict::Barred(_)
         | Verdict::ConditionFailed(_)
         | Verdict::BodyFailed
         | Verdict::Contended(_)
         | Verdict::Unavailable
         | Verdict::OutcomeUnknown
-        | Verdict::Broken) => Err(refusal(refused, findings, token, scope, stale_status)),
+        | Verdict::Broken) => Err(refusal(refused, findings, token, place, stale_status)),
     }
 }
 
@@ -111,11 +135,13 @@ pub(super) fn refusal(
     verdict: Verdict,
     findings: Findings,
     token: Token,
-    scope: &Scope,
+    place: &Place,
     stale_status: StatusCode,
 ) -> S3Error {
     match verdict {
-        Verdict::Stale { highest } => stale(token, highest, scope, stale_status),
+        Verdict::Stale { highest } => stale(token, highest, place, stale_status),
+        Verdict::Mismatched(mismatch) => mismatched(&mismatch, token, place),
+        Verdict::Barred(intents) => barred(&intents),
         Verdict::ConditionFailed(failure) => condition_failed(failure),
         Verdict::BodyFailed => findings.body_error.unwrap_or_else(incomplete_body),
         Verdict::Contended(why) => contended(why),
@@ -123,9 +149,11 @@ pub(super) fn refusal(
         Verdict::OutcomeUnknown => outcome_unknown(),
         // The store's word without the store's answer: the request was never sent.
         Verdict::Rejected => unavailable(),
-        Verdict::Applied { .. } | Verdict::AlreadyAbsent | Verdict::Done | Verdict::Broken => {
-            internal()
-        }
+        Verdict::Applied { .. }
+        | Verdict::AlreadyAbsent
+        | Verdict::Claimed
+        | Verdict::Done
+        | Verdict::Broken => internal(),
     }
 }
 
@@ -134,7 +162,7 @@ fn assembled(
     tag: &Tag,
     recognised: bool,
     findings: Findings,
-    scope: &Scope,
+    place: &Place,
     operation: Operation,
 ) -> Response<ResponseBody> {
     let answer = findings.answer.and_then(|answer| answer.answer);
@@ -148,7 +176,7 @@ fn assembled(
         let modified = modified.and_then(|date| httpdate::parse_http_date(date).ok());
         s3::copy_result(etag, modified.unwrap_or_else(clock::now))
     } else {
-        s3::complete_upload_result(&scope.bucket, &scope.key, etag)
+        s3::complete_upload_result(&place.scope.bucket, &place.key, etag)
     };
     let mut response = Response::new(full_body(bytes.into()));
     let headers = response.headers_mut();

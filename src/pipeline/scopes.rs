@@ -1,51 +1,183 @@
-//! What this proxy remembers of each scope, and the one writer at a time that it lets into it.
+//! What this proxy remembers of each scope, and who of its own operations waits for whom in it.
 //!
-//! Writes to one scope are serialised within a proxy: they would only make each other lose (on
-//! SeaweedFS the loser of a conditional PUT waits for seconds). The map is bounded; what is thrown
-//! out costs requests, never safety (F12).
+//! Writes to one object are serialised within a proxy: they would only make each other lose (on
+//! SeaweedFS the loser of a conditional PUT waits for seconds). In a scope of many keys those to one
+//! key are, and all of them share their swaps of the record (`group`). The map is bounded; what is
+//! thrown out costs requests, never safety (F12).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard, Notify};
 
-use crate::fence::{Compare, Memory, Token};
+use super::group::Ticket;
+use crate::clock;
+use crate::fence::{Bearer, Compare, KeyId, Memory, Mismatch, Refusal, Snapshot, Tag, Token};
 use crate::ledger::{Binding, Scope, Upload};
+
+/// For how long a remembered record refuses without being asked for again. Tokens only rise, but for
+/// a person's reset, which every proxy has to notice.
+const HINT_LIFE: Duration = Duration::from_secs(5);
+
+/// How many operations on different keys of one scope run at a time without ever waiting for each
+/// other's key by mere chance.
+const KEY_LOCKS: usize = 256;
+
+/// How many keys' tags are remembered in one scope.
+const TAGS_MAX: usize = 4096;
+
+/// The newest that is known of a scope's record.
+#[derive(Clone, Debug)]
+struct Note {
+    token: Token,
+    bearer: Bearer,
+    resets: u64,
+    seen_at: Instant,
+}
 
 /// One scope.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// Held across the network: it is the one lock of which the protocol wants that.
+    /// Of one object. Held across the network: it is the one lock of which the protocol wants that.
     pub(super) memory: Mutex<Memory>,
-    /// The highest token seen, 0 for none. It may be lower than the record's, never higher.
-    highest: AtomicU64,
+    /// Of many keys.
+    many: OnceLock<Box<Many>>,
+    note: StdMutex<Option<Note>>,
     /// A withdrawal is on its way.
     pub(super) settling: AtomicBool,
+    /// Wakes up those who wait for the scope's lease.
+    pub(super) lease_released: Notify,
+}
+
+/// What a scope of many keys has in common.
+#[derive(Debug)]
+pub(super) struct Many {
+    /// Held across the network by whoever swaps the record.
+    pub(super) turn: Mutex<()>,
+    memory: StdMutex<Memory>,
+    waiting: StdMutex<Vec<Ticket>>,
+    keys: Vec<Mutex<()>>,
+    hasher: RandomState,
+    tags: StdMutex<HashMap<KeyId, Tag>>,
+}
+
+impl Default for Many {
+    fn default() -> Self {
+        Self {
+            turn: Mutex::default(),
+            memory: StdMutex::default(),
+            waiting: StdMutex::default(),
+            keys: (0..KEY_LOCKS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            tags: StdMutex::default(),
+        }
+    }
+}
+
+impl Many {
+    /// Waits until no other operation of this proxy is on the key.
+    pub(super) async fn take_key(&self, key: &KeyId) -> MutexGuard<'_, ()> {
+        let hash = self.hasher.hash_one(key);
+        let at = usize::try_from(hash % KEY_LOCKS as u64).expect("there are few locks");
+        self.keys[at].lock().await
+    }
+
+    /// Works on what is remembered; not across the network.
+    pub(super) fn with_memory<T>(&self, work: impl FnOnce(&mut Memory) -> T) -> T {
+        work(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What an operation on the key begins with.
+    pub(super) fn memory_for(&self, key: &KeyId) -> Memory {
+        let tag = self.tags.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.with_memory(|memory| memory.for_key(tag))
+    }
+
+    /// What an operation on the key has learnt.
+    pub(super) fn take_back(&self, key: KeyId, learnt: &Memory) {
+        if let Some(tag) = learnt.tag() {
+            let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
+            if tags.len() >= TAGS_MAX {
+                // They can all be asked for again.
+                tags.clear();
+            }
+            tags.insert(key, tag.clone());
+        }
+        self.with_memory(|memory| memory.absorb(learnt));
+    }
+
+    pub(super) fn wait(&self, ticket: Ticket) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(ticket);
+    }
+
+    pub(super) fn all_waiting(&self) -> Vec<Ticket> {
+        std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Slot {
-    /// F12: the token that proves `token` to be too old, if one is remembered.
-    pub(super) fn refusing(&self, token: Token, compare: Compare) -> Option<Token> {
-        let highest = self.highest()?;
-        compare.refuses(token, highest).then_some(highest)
+    /// What it is of a scope of many keys.
+    pub(super) fn many(&self) -> &Many {
+        self.many.get_or_init(Box::default)
     }
 
-    /// The highest token seen.
-    pub(super) fn highest(&self) -> Option<Token> {
-        Token::new(self.highest.load(Ordering::Acquire))
-    }
-
-    /// Whether a token has been seen.
-    pub(super) fn is_known(&self) -> bool {
-        self.highest().is_some()
-    }
-
-    /// Takes note of a record's token.
-    pub(super) fn note(&self, highest: Option<Token>) {
-        if let Some(token) = highest {
-            self.highest.fetch_max(token.get(), Ordering::AcqRel);
+    /// F12: why the token is shut out, if what is remembered proves that it is.
+    pub(super) fn refusing(
+        &self,
+        token: Token,
+        bearer: &Bearer,
+        compare: Compare,
+    ) -> Option<Refusal> {
+        let note = self.young_note()?;
+        match note.bearer.admits(note.token, bearer, token) {
+            Err(mismatch @ (Mismatch::Lock(_) | Mismatch::Holder(_))) => {
+                Some(Refusal::Mismatched(mismatch))
+            }
+            Ok(()) => {
+                compare.refuses(token, note.token).then_some(Refusal::Stale { highest: note.token })
+            }
         }
+    }
+
+    /// The highest token seen, if that was a short time ago.
+    pub(super) fn highest(&self) -> Option<Token> {
+        self.young_note().map(|note| note.token)
+    }
+
+    /// Whether a token has been seen a short time ago.
+    pub(super) fn is_known(&self) -> bool {
+        self.young_note().is_some()
+    }
+
+    fn young_note(&self) -> Option<Note> {
+        let note = self.note.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let age = clock::monotonic().saturating_duration_since(note.seen_at);
+        (age < HINT_LIFE).then_some(note)
+    }
+
+    /// Takes note of a record that the ledger has just shown, or has just taken.
+    pub(super) fn note(&self, snapshot: &Snapshot) {
+        let Some(record) = &snapshot.record else { return };
+        let mut note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = (record.resets.count, record.token);
+        if note.as_ref().is_none_or(|note| (note.resets, note.token) <= version) {
+            *note = Some(Note {
+                token: record.token,
+                bearer: record.bearer.clone(),
+                resets: record.resets.count,
+                seen_at: clock::monotonic(),
+            });
+        }
+    }
+
+    /// Whether nobody waits here, and no withdrawal is owed.
+    fn is_idle(&self) -> bool {
+        let one = self.memory.try_lock().is_ok_and(|memory| !memory.owes_withdrawal());
+        one && self.many.get().is_none_or(|many| !many.with_memory(|m| m.owes_withdrawal()))
     }
 }
 
@@ -76,8 +208,7 @@ impl Scopes {
     fn make_room(&self) {
         let mut excess = self.entries_max / 8 + 1;
         self.slots.retain(|_, slot| {
-            let idle = Arc::strong_count(slot) == 1
-                && slot.memory.try_lock().is_ok_and(|memory| !memory.owes_withdrawal());
+            let idle = Arc::strong_count(slot) == 1 && slot.is_idle();
             let remove = idle && excess > 0;
             excess -= usize::from(remove);
             !remove
@@ -123,11 +254,12 @@ impl Bindings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fence::{Record, RecordVersion, Resets};
     use crate::s3::{Bucket, ObjectKey};
 
     fn scope(number: usize) -> Scope {
         let key = ObjectKey::new(number.to_string()).unwrap();
-        Scope { bucket: Bucket::new("b"), key }
+        Scope::object(Bucket::new("b"), key)
     }
 
     #[test]
@@ -139,5 +271,23 @@ mod tests {
         }
         assert!(scopes.slots.len() <= 16, "{}", scopes.slots.len());
         assert!(Arc::ptr_eq(&used, &scopes.slot(&scope(0))));
+    }
+
+    #[test]
+    fn a_note_goes_back_by_a_reset_alone() {
+        let slot = Slot::default();
+        let token = |value| Token::new(value).unwrap();
+        let note = |value, count| {
+            let resets = Resets { count, last: None };
+            let record = Some(Record { resets, ..Record::new(token(value), Vec::new()) });
+            slot.note(&Snapshot { record, version: RecordVersion::Absent, time: None });
+            slot.highest().map(Token::get)
+        };
+        assert_eq!(note(7, 0), Some(7));
+        assert_eq!(note(6, 0), Some(7), "an answer that was overtaken");
+        assert_eq!(note(3, 1), Some(3));
+        assert_eq!(note(9, 0), Some(3), "from before the reset");
+        let refused = slot.refusing(token(2), &Bearer::default(), Compare::AtLeast);
+        assert_eq!(refused, Some(Refusal::Stale { highest: token(3) }));
     }
 }

@@ -55,6 +55,9 @@ impl Proxy {
     }
 
     async fn withdraw(&self, scope: &Scope, slot: &Slot) {
+        if scope.holds_many() {
+            return self.withdraw_shared(scope, slot).await;
+        }
         let mut memory = slot.memory.lock().await;
         for _ in 0..ROUNDS_MAX {
             if !memory.owes_withdrawal() {
@@ -77,6 +80,33 @@ impl Proxy {
                     memory.forget_record();
                     return;
                 }
+            }
+        }
+    }
+
+    /// The same in a scope of many keys, where others go on meanwhile: what they settle, a later
+    /// swap takes out.
+    async fn withdraw_shared(&self, scope: &Scope, slot: &Slot) {
+        let many = slot.many();
+        let _turn = many.turn.lock().await;
+        for _ in 0..ROUNDS_MAX {
+            let (owes, swap) =
+                many.with_memory(|memory| (memory.owes_withdrawal(), memory.withdrawal()));
+            if !owes {
+                return;
+            }
+            let Some(swap) = swap else {
+                let Ok(snapshot) = self.load_shared(scope, slot).await else { return };
+                many.with_memory(|memory| memory.drop_withdrawn(&snapshot));
+                continue;
+            };
+            let swapped = self.swap(scope, &swap).await;
+            many.with_memory(|memory| match &swapped {
+                Ok(SwapOutcome::Swapped(version)) => memory.swapped(swap.next, version.clone()),
+                Ok(SwapOutcome::Lost) | Err(_) => memory.forget_record(),
+            });
+            if swapped.is_err() {
+                return;
             }
         }
     }

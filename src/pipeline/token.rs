@@ -5,10 +5,11 @@
 //! carries them as the query parameters `X-Fence-Token` and `X-Amz-Security-Token`, a browser's form
 //! as fields of these names, which its policy has to speak of.
 
+use http::HeaderName;
 use http::request::Parts;
 
 use crate::auth::{Form, SessionToken, Verified};
-use crate::fence::{Token, TokenError};
+use crate::fence::{Bearer, Lock, LockMode, Token, TokenError};
 use crate::s3::{PostForm, Query, percent_decode};
 use crate::upstream::FENCE_TOKEN;
 
@@ -40,6 +41,13 @@ pub enum TokenProblem {
     Conflicting(Token, Token),
     /// The header is not covered by the signature.
     Unsigned,
+    /// A header that says whose token it is is not accepted.
+    InvalidBearer {
+        /// Which.
+        header: &'static str,
+        /// What is wrong with it, after its name.
+        problem: &'static str,
+    },
     /// The session token is a real one, which the proxy knows nothing of.
     ForeignSessionToken,
 }
@@ -65,6 +73,59 @@ pub fn find(
         in_query,
         from_session(session, verified.form)?,
     ])
+}
+
+/// The name of the lock, and perhaps how it is held: `name`, or `name; mode=shared`.
+const FENCE_LOCK: &str = "x-fence-lock";
+
+/// The name of the holder.
+const FENCE_HOLDER: &str = "x-fence-holder";
+
+/// The longest name of a lock or a holder, in bytes.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Finds whose token a request says it carries.
+///
+/// # Errors
+///
+/// [`TokenProblem::InvalidBearer`].
+pub fn bearer_of(
+    parts: &Parts,
+    verified: &Verified,
+    signature: TokenSignature,
+) -> Result<Bearer, TokenProblem> {
+    let named = |header: &'static str| {
+        let invalid = |problem| TokenProblem::InvalidBearer { header, problem };
+        let mut values = parts.headers.get_all(header).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        if values.next().is_some() {
+            return Err(invalid("is given twice"));
+        }
+        if !is_signed(header, verified) && signature == TokenSignature::Signed {
+            return Err(invalid("is not covered by the request's signature"));
+        }
+        match value.to_str().map(str::trim) {
+            Ok(name) if !name.is_empty() && name.len() <= NAME_BYTES_MAX => Ok(Some(name)),
+            Ok(_) | Err(_) => Err(invalid("has to be 1 to 256 visible ASCII characters")),
+        }
+    };
+    let lock = named(FENCE_LOCK)?.map(|text| {
+        let (name, mode) = match text.split_once(';') {
+            None => (text, LockMode::Exclusive),
+            Some((name, parameter)) => match parameter.trim() {
+                "mode=exclusive" => (name.trim_end(), LockMode::Exclusive),
+                "mode=shared" => (name.trim_end(), LockMode::Shared),
+                _ => {
+                    return Err("has to be a name, which may be followed by ; mode=exclusive or \
+                                 ; mode=shared");
+                }
+            },
+        };
+        if name.is_empty() { Err("has no name") } else { Ok(Lock { name: name.to_owned(), mode }) }
+    });
+    let invalid = |problem| TokenProblem::InvalidBearer { header: FENCE_LOCK, problem };
+    let lock = lock.transpose().map_err(invalid)?;
+    Ok(Bearer { lock, holder: named(FENCE_HOLDER)?.map(str::to_owned) })
 }
 
 /// Finds the token of a browser's form, which is `head` if its head has one; `verified` is that of
@@ -105,15 +166,21 @@ fn from_header(
     if values.next().is_some() {
         return Err(TokenProblem::Repeated);
     }
-    let signed = match verified.form {
-        Form::Header | Form::Query => verified.signed_headers.contains(&FENCE_TOKEN),
-        Form::Policy => false,
-        Form::None => true,
-    };
-    if !signed && signature == TokenSignature::Signed {
+    if !is_signed(FENCE_TOKEN.as_str(), verified) && signature == TokenSignature::Signed {
         return Err(TokenProblem::Unsigned);
     }
     parse(&String::from_utf8_lossy(value.as_bytes())).map(Some)
+}
+
+/// Whether nobody on the way could have changed a header.
+pub(super) fn is_signed(header: &str, verified: &Verified) -> bool {
+    match verified.form {
+        Form::Header | Form::Query => {
+            header.parse().is_ok_and(|name: HeaderName| verified.signed_headers.contains(&name))
+        }
+        Form::Policy => false,
+        Form::None => true,
+    }
 }
 
 fn from_query(parts: &Parts) -> Result<Option<Token>, TokenProblem> {

@@ -7,13 +7,15 @@ use http::{Method, Response};
 
 use super::body::ClientBody;
 use super::fenced_write::{protocol_of, refuse_encryption};
+use super::scopes::Slot;
 use super::{Proxy, ResponseBody, Understood, body, respond};
 use crate::clock;
 use crate::fence::{
-    Mode, OperationId, Protocol, Token, admit_abort_of_own_upload, admit_upload_step,
+    Mode, OperationId, Protocol, Refusal, Token, UnfencedPermit, admit_abort_of_own_upload,
+    admit_upload_step,
 };
-use crate::ledger::{Binding, Scope, Upload};
-use crate::policy::Fencing;
+use crate::ledger::{Binding, Upload};
+use crate::policy::Place;
 use crate::s3::{Operation, Query, S3Error};
 use crate::upstream::{for_store, set_length, stamp};
 
@@ -28,55 +30,72 @@ impl Proxy {
     /// CreateMultipartUpload, UploadPart, UploadPartCopy, AbortMultipartUpload.
     pub(super) async fn upload_step(
         &self,
-        scope: Scope,
+        place: Place,
         request: Understood,
         body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
-        let fencing = self.0.settings.policy.of_object(&scope.bucket, &scope.key);
-        if fencing.mode == Mode::Off {
-            return self.write_without_token(fencing, &scope, request, body).await;
+        if place.fencing.mode == Mode::Off {
+            return self.write_without_token(&place, request, body).await;
         }
         if request.operation == Operation::CreateMultipartUpload {
             return match request.token {
-                Some(token) => self.create_upload(fencing, scope, token, request, body).await,
-                None => self.write_without_token(fencing, &scope, request, body).await,
+                Some(token) => self.create_upload(place, token, request, body).await,
+                None => self.write_without_token(&place, request, body).await,
             };
         }
-        let binding = self.binding(&scope, &request).await?;
+        let binding = self.binding(&place, &request).await?;
         let bound = binding.map(|binding| binding.token);
         let Some(token) = request.token.or(bound) else {
-            return self.write_without_token(fencing, &scope, request, body).await;
+            return self.write_without_token(&place, request, body).await;
         };
         if request.operation == Operation::AbortMultipartUpload && bound == Some(token) {
-            self.forget_later(&scope, &request);
+            self.forget_later(&place, &request);
             return self.pass(admit_abort_of_own_upload(), request, body).await;
         }
-        let slot = self.0.scopes.slot(&scope);
+        let slot = self.0.scopes.slot(&place.scope);
         if !slot.is_known() {
-            self.learn(&scope, &slot).await?;
+            self.learn(&place.scope, &slot).await?;
         }
-        match admit_upload_step(fencing.compare, token, slot.highest()) {
+        match self.admit_step(&place, token, &slot, &request) {
             Ok(permit) => self.pass(permit, request, body).await,
-            Err(highest) => Err(self.stale(&scope, token, highest, &request)),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Decides on a step by what is known of the scope.
+    fn admit_step(
+        &self,
+        place: &Place,
+        token: Token,
+        slot: &Slot,
+        request: &Understood,
+    ) -> Result<UnfencedPermit, S3Error> {
+        let refused = |refusal| self.refused_early(place, token, refusal, request);
+        let compare = place.fencing.compare;
+        if let Some(refusal @ Refusal::Mismatched(_)) =
+            slot.refusing(token, &request.bearer, compare)
+        {
+            return Err(refused(refusal));
+        }
+        admit_upload_step(compare, token, slot.highest())
+            .map_err(|highest| refused(Refusal::Stale { highest }))
     }
 
     /// Creates an upload whose object is going to carry the stamp, and binds the token to it.
     async fn create_upload(
         &self,
-        fencing: Fencing,
-        scope: Scope,
+        place: Place,
         token: Token,
         request: Understood,
         body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
-        let protocol: Protocol = protocol_of(&self.0.settings, fencing, &scope.bucket);
+        let protocol: Protocol = protocol_of(&self.0.settings, &place);
+        let scope = &place.scope;
         refuse_encryption(&request.parts.headers, protocol.tags)?;
-        let slot = self.0.scopes.slot(&scope);
+        let slot = self.0.scopes.slot(scope);
         // The record is asked: what a stale holder uploads would be taken in for nothing.
-        self.learn(&scope, &slot).await?;
-        let permit = admit_upload_step(fencing.compare, token, slot.highest())
-            .map_err(|highest| self.stale(&scope, token, highest, &request))?;
+        self.learn(scope, &slot).await?;
+        let permit = self.admit_step(&place, token, &slot, &request)?;
         let binding = Binding { token, stamp: OperationId::new(clock::random_u128()) };
         let mut headers = for_store(request.parts.headers.clone());
         let body = body::wrap(&request, body)?;
@@ -90,7 +109,7 @@ impl Proxy {
         })?;
         let id = answer.element("UploadId").filter(|_| answer.status.is_success());
         if let Some(id) = id {
-            let upload = Upload { bucket: scope.bucket.clone(), key: scope.key.clone(), id };
+            let upload = Upload { bucket: scope.bucket.clone(), key: place.key.clone(), id };
             if let Err(error) = self.0.ledger.bind(&upload, &binding).await {
                 tracing::error!(request_id = %request.id, %scope, %error, "the ledger failed");
                 self.0.upstream.abort_upload(&request.route, &upload.id).await;
@@ -104,14 +123,15 @@ impl Proxy {
     /// What the upload that the request names was created with.
     pub(super) async fn binding(
         &self,
-        scope: &Scope,
+        place: &Place,
         request: &Understood,
     ) -> Result<Option<Binding>, S3Error> {
-        let Some(upload) = upload_of(scope, request) else { return Ok(None) };
+        let Some(upload) = upload_of(place, request) else { return Ok(None) };
         if let Some(known) = self.0.bindings.get(&upload) {
             return Ok(Some(known));
         }
         let found = self.0.ledger.binding(&upload).await.map_err(|error| {
+            let scope = &place.scope;
             tracing::error!(request_id = %request.id, %scope, %error, "the ledger failed");
             respond::unavailable()
         })?;
@@ -122,8 +142,8 @@ impl Proxy {
     }
 
     /// Forgets the binding of an upload that is over, a little later.
-    pub(super) fn forget_later(&self, scope: &Scope, request: &Understood) {
-        let Some(upload) = upload_of(scope, request) else { return };
+    pub(super) fn forget_later(&self, place: &Place, request: &Understood) {
+        let Some(upload) = upload_of(place, request) else { return };
         let proxy = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(FORGET_DELAY).await;
@@ -135,12 +155,12 @@ impl Proxy {
     }
 }
 
-fn upload_of(scope: &Scope, request: &Understood) -> Option<Upload> {
+fn upload_of(place: &Place, request: &Understood) -> Option<Upload> {
     let query = Query::new(request.route.query.as_deref().unwrap_or_default());
     let id = String::from_utf8(query.value("uploadId")?).ok()?;
     (id.len() <= UPLOAD_ID_BYTES_MAX).then(|| Upload {
-        bucket: scope.bucket.clone(),
-        key: scope.key.clone(),
+        bucket: place.scope.bucket.clone(),
+        key: place.key.clone(),
         id,
     })
 }

@@ -7,6 +7,7 @@ use std::fmt::{self, Write as _};
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use quick_xml::escape::escape;
+use serde_json::{Map, Value};
 
 /// An answer that the proxy itself gives.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct S3Error {
     pub message: String,
     /// Further elements of the body.
     pub elements: Vec<(&'static str, String)>,
+    /// What only an answer in JSON says beside that.
+    pub details: Vec<(&'static str, Value)>,
     /// Further headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -27,7 +30,37 @@ impl S3Error {
     /// An error with a code and a message.
     #[must_use]
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), elements: Vec::new(), headers: Vec::new() }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            elements: Vec::new(),
+            details: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    /// Adds a member to the body in JSON.
+    #[must_use]
+    pub fn detail(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.details.push((name, value.into()));
+        self
+    }
+
+    /// The body in JSON, of an answer that is no S3 client's.
+    #[must_use]
+    pub fn to_json(&self, request_id: &str) -> Value {
+        let text = |value: &str| Value::String(value.to_owned());
+        let own = [("code", text(self.code)), ("message", text(&self.message))];
+        let elements = self.elements.iter().map(|(name, value)| (snake_case(name), text(value)));
+        let details = self.details.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        own.into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .chain(elements)
+            .chain(details)
+            .chain([("request_id".to_owned(), text(request_id))])
+            .collect::<Map<String, Value>>()
+            .into()
     }
 
     /// Adds an element to the body.
@@ -63,6 +96,18 @@ impl S3Error {
         xml.push_str("</Error>");
         xml
     }
+}
+
+/// `FenceToken` as `fence_token`.
+fn snake_case(name: &str) -> String {
+    let mut text = String::new();
+    for (at, character) in name.char_indices() {
+        if character.is_ascii_uppercase() && at > 0 {
+            text.push('_');
+        }
+        text.push(character.to_ascii_lowercase());
+    }
+    text
 }
 
 /// XML 1.0 has no way to write most control characters.

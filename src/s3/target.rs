@@ -131,6 +131,12 @@ impl HostSuffixes {
         Self(domains)
     }
 
+    /// Whether `host` (with or without a port) names a bucket.
+    #[must_use]
+    pub fn names_bucket(&self, host: &str) -> bool {
+        self.bucket_of(host).is_some()
+    }
+
     /// The bucket that `host` (with or without a port) names, if it is under one of the domains.
     fn bucket_of(&self, host: &str) -> Option<String> {
         let host = host.rsplit_once(':').map_or(host, |(name, port)| {

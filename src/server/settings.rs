@@ -4,9 +4,9 @@ use http::StatusCode;
 use http::uri::Scheme;
 
 use crate::config::{self, Config};
-use crate::fence::{Compare, Enforcement, Mode, Protocol, Rules, Tags};
+use crate::fence::{Compare, Enforcement, Keys, Mode, Protocol, Rules, Tags};
 use crate::pipeline::{Aliases, Authentication, Settings, TokenSignature};
-use crate::policy::{BucketOperations, BucketRule, Fencing, Policy, Rule};
+use crate::policy::{BucketOperations, BucketRule, Fencing, Per, Policy, Rule};
 use crate::probe::Findings;
 use crate::s3::{Bucket, HostSuffixes};
 
@@ -40,6 +40,7 @@ pub(super) fn settings(
         ledger_bucket: Bucket::new(config.ledger.bucket.as_str()),
         protocol: Protocol {
             tags: Tags::Repeat,
+            keys: Keys::One,
             delete: findings.delete,
             complete: match config.backend.conditional_complete {
                 config::ConditionalComplete::Exclusive => Enforcement::Exclusive,
@@ -95,6 +96,7 @@ fn policy(config: &Config) -> Policy {
     let buckets = config.buckets.iter().map(|rule| Rule {
         bucket: Bucket::new(rule.name.as_str()),
         prefix: Vec::new(),
+        per: Per::Object,
         fencing: of_bucket(rule.name.as_str()),
     });
     let scopes = config.scopes.iter().map(|rule| {
@@ -102,6 +104,7 @@ fn policy(config: &Config) -> Policy {
         Rule {
             bucket: Bucket::new(rule.bucket.as_str()),
             prefix: rule.prefix.clone().into_bytes(),
+            per: rule.per.map_or(Per::Object, |per| per.0),
             fencing: Fencing {
                 mode: rule.mode.map_or(outer.mode, mode),
                 compare: rule.compare.map_or(outer.compare, compare),

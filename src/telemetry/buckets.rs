@@ -6,6 +6,7 @@ use std::sync::{PoisonError, RwLock};
 use prometheus::{IntCounterVec, Registry};
 
 use super::labels::Reason;
+use super::leases::LeaseMetrics;
 use super::metrics::counters;
 
 /// How many buckets have a label of their own; the others share `other`.
@@ -19,6 +20,8 @@ pub(super) struct BucketCounters {
     admitted: IntCounterVec,
     contended: IntCounterVec,
     outcome_unknown: IntCounterVec,
+    regressed: IntCounterVec,
+    pub(super) leases: LeaseMetrics,
 }
 
 impl BucketCounters {
@@ -40,6 +43,11 @@ impl BucketCounters {
                 "fence_contended_total",
                 "Fenced operations answered with \"try again\".",
             ),
+            regressed: per_bucket(
+                "fence_token_regressed_total",
+                "Claims whose token was not the newest: a new holder with an old number.",
+            ),
+            leases: LeaseMetrics::new(registry),
             outcome_unknown: per_bucket(
                 "fence_outcome_unknown_total",
                 "Fenced operations whose outcome could not be learnt.",
@@ -63,6 +71,10 @@ impl BucketCounters {
         self.outcome_unknown.with_label_values(&[self.label(bucket)]).inc();
     }
 
+    pub(super) fn token_regressed(&self, bucket: &str) {
+        self.regressed.with_label_values(&[self.label(bucket)]).inc();
+    }
+
     /// The label for `bucket`. All its counters exist from the first time on.
     pub(super) fn label<'a>(&self, bucket: &'a str) -> &'a str {
         let (label, sight) = self.labels.label(bucket);
@@ -70,9 +82,12 @@ impl BucketCounters {
             for reason in Reason::ALL {
                 self.rejected.with_label_values(&[label, reason.as_str()]);
             }
-            for counters in [&self.admitted, &self.contended, &self.outcome_unknown] {
+            let counters =
+                [&self.admitted, &self.contended, &self.outcome_unknown, &self.regressed];
+            for counters in counters {
                 counters.with_label_values(&[label]);
             }
+            self.leases.show(label);
         }
         label
     }

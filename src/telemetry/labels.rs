@@ -5,6 +5,10 @@
 pub enum Reason {
     /// Its token is lower than the scope's highest (F1).
     Stale,
+    /// Its token is one of another lock than the scope's.
+    LockMismatch,
+    /// Its token has been used by another holder.
+    HolderMismatch,
     /// It has no token and the scope wants one (F13).
     MissingToken,
     /// Its token cannot be read, or is not signed where it has to be.
@@ -17,8 +21,10 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; every bucket's counters exist from its first request on.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Stale,
+        Self::LockMismatch,
+        Self::HolderMismatch,
         Self::MissingToken,
         Self::InvalidToken,
         Self::ConflictingTokens,
@@ -30,10 +36,38 @@ impl Reason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stale => "stale",
+            Self::LockMismatch => "lock_mismatch",
+            Self::HolderMismatch => "holder_mismatch",
             Self::MissingToken => "missing_token",
             Self::InvalidToken => "invalid_token",
             Self::ConflictingTokens => "conflicting_tokens",
             Self::UnsupportedOperation => "unsupported_operation",
+        }
+    }
+}
+
+/// What came of the renewal of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseRenewal {
+    /// It lasts longer.
+    Renewed,
+    /// It is lost.
+    Lost,
+    /// The ledger could not be asked.
+    Failed,
+}
+
+impl LeaseRenewal {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Renewed, Self::Lost, Self::Failed];
+
+    /// The label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Renewed => "renewed",
+            Self::Lost => "lost",
+            Self::Failed => "failed",
         }
     }
 }

@@ -8,6 +8,14 @@
 //! | `fence_outcome_unknown_total` | bucket | fenced operations whose outcome could not be learnt |
 //! | `fence_ledger_operations_total` | op, result | loads and swaps of records |
 //! | `fence_ledger_seconds` | op | how long they took |
+//! | `fence_token_regressed_total` | bucket | claims whose token was not the newest |
+//! | `fence_lease_wait_seconds` | bucket | from the request of a lease to its acquisition |
+//! | `fence_lease_held_seconds` | bucket | from a lease's acquisition to its end |
+//! | `fence_lease_renewal_slack_seconds` | bucket | what was left of a lease when it was renewed |
+//! | `fence_lease_renewals_total` | bucket, result | renewals, by what came of them |
+//! | `fence_leases_lost_total` | bucket | leases that ended before they were released |
+//! | `fence_grouped_swaps_total` | | swaps of records of scopes with many keys |
+//! | `fence_grouped_operations_total` | | operations that entered a record by them |
 //! | `fencepost_requests_total` | operation, status | requests answered |
 //! | `fencepost_request_seconds` | operation | from request head to the head of the answer |
 //! | `fencepost_upstream_seconds` | operation | how long the store took to begin its answer |
@@ -17,7 +25,7 @@
 //! | `fencepost_build_info` | version | always 1 |
 //!
 //! No label is an object key. The first 256 buckets have labels of their own, the others share
-//! `other`. The four `fence_…_total` counters of a bucket exist, at 0, from its
+//! `other`. The `fence_…_total` counters of a bucket exist, at 0, from its
 //! first request on, so that a rate over the first refusal is not lost.
 
 use std::time::Duration;
@@ -28,7 +36,7 @@ use prometheus::{
 };
 
 use super::buckets::{BUCKET_LABELS_MAX, BucketCounters};
-use super::labels::{Direction, LedgerOperation, LedgerResult, Reason};
+use super::labels::{Direction, LeaseRenewal, LedgerOperation, LedgerResult, Reason};
 
 /// Bounds of the latency histograms, in seconds. From a loopback store to a large upload.
 const BUCKETS_SECONDS: [f64; 13] =
@@ -41,6 +49,8 @@ pub struct Metrics {
     buckets: BucketCounters,
     ledger_operations: IntCounterVec,
     ledger_seconds: HistogramVec,
+    grouped_swaps: IntCounter,
+    grouped_operations: IntCounter,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     upstream_seconds: HistogramVec,
@@ -117,6 +127,16 @@ impl Metrics {
                 "Time for a load or a swap of a record.",
                 &["op"],
             ),
+            grouped_swaps: counter(
+                &registry,
+                "fence_grouped_swaps_total",
+                "Swaps of the records of scopes with many keys, each for all that waited.",
+            ),
+            grouped_operations: counter(
+                &registry,
+                "fence_grouped_operations_total",
+                "Operations that have entered a record together with others or alone.",
+            ),
             requests: counters(
                 &registry,
                 "fencepost_requests_total",
@@ -188,6 +208,32 @@ impl Metrics {
         self.buckets.outcome_unknown(bucket);
     }
 
+    /// A claim's token was not the newest.
+    pub fn token_regressed(&self, bucket: &str) {
+        self.buckets.token_regressed(bucket);
+    }
+
+    /// A lease was acquired after this wait.
+    pub fn lease_acquired(&self, bucket: &str, wait: Duration) {
+        self.buckets.leases.acquired(self.buckets.label(bucket), wait);
+    }
+
+    /// A lease was held for so long; `lost`: it was not released while it lasted.
+    pub fn lease_ended(&self, bucket: &str, held: Duration, lost: bool) {
+        self.buckets.leases.ended(self.buckets.label(bucket), held, lost);
+    }
+
+    /// A renewal was answered, and so much was left of the lease.
+    pub fn lease_renewed(&self, bucket: &str, result: LeaseRenewal, slack: Option<Duration>) {
+        self.buckets.leases.renewed(self.buckets.label(bucket), result, slack);
+    }
+
+    /// One swap has entered so many operations.
+    pub fn group_committed(&self, operations: usize) {
+        self.grouped_swaps.inc();
+        self.grouped_operations.inc_by(operations as u64);
+    }
+
     /// The ledger has answered, or has failed to.
     pub fn ledger(&self, op: LedgerOperation, result: LedgerResult, took: Duration) {
         self.ledger_operations.with_label_values(&[op.as_str(), result.as_str()]).inc();
@@ -241,6 +287,12 @@ fn unlabelled(name: &str) -> IntCounter {
     IntCounter::new(name, "Bytes.").expect("names of metrics are constants in the right form")
 }
 
+fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {
+    let counter = IntCounter::new(name, help).expect("names and help texts are valid");
+    register(registry, counter.clone());
+    counter
+}
+
 fn build_info(registry: &Registry) {
     let info = IntGaugeVec::new(
         Opts::new("fencepost_build_info", "Always 1; the label is the running version."),
@@ -251,7 +303,7 @@ fn build_info(registry: &Registry) {
     register(registry, info);
 }
 
-fn register(registry: &Registry, metric: impl prometheus::core::Collector + 'static) {
+pub(super) fn register(registry: &Registry, metric: impl prometheus::core::Collector + 'static) {
     registry.register(Box::new(metric)).expect("every metric is registered once");
 }
 
@@ -291,6 +343,9 @@ mod tests {
     fn every_metric_of_the_table_is_exported_once_used() {
         let metrics = Metrics::new();
         metrics.admitted("b");
+        metrics.lease_acquired("b", Duration::from_secs(1));
+        metrics.lease_renewed("b", LeaseRenewal::Renewed, Some(Duration::from_secs(20)));
+        metrics.lease_ended("b", Duration::from_secs(40), false);
         metrics.ledger(LedgerOperation::Swap, LedgerResult::Ok, Duration::from_millis(3));
         metrics.request("PutObject", http::StatusCode::OK, Duration::from_millis(9));
         metrics.upstream("PutObject", Duration::from_millis(5));

@@ -5,9 +5,10 @@
 
 mod buckets;
 pub mod labels;
+mod leases;
 pub mod log;
 pub mod metrics;
 
-pub use self::labels::{Direction, LedgerOperation, LedgerResult, Reason};
+pub use self::labels::{Direction, LeaseRenewal, LedgerOperation, LedgerResult, Reason};
 pub use self::log::LogFormat;
 pub use self::metrics::{Metrics, Traffic};

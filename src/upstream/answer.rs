@@ -50,14 +50,16 @@ impl Answer {
             if exclusive && refusal == Outcome::Refused { Outcome::Rejected } else { refusal }
         };
         match change {
-            Change::Assemble(_) if self.status.is_success() => {
+            Change::Assemble(_) | Change::Claim if self.status.is_success() => {
                 let assembled = self.assembled();
                 let refused = exclusive && assembled == Outcome::Refused;
                 if refused { Outcome::Rejected } else { assembled }
             }
             Change::Assemble(_) if self.is_no_such_upload() => Outcome::Consumed,
             Change::Touch | Change::DeleteVersion if self.status.is_success() => Outcome::Done,
-            Change::Assemble(_) | Change::Touch | Change::DeleteVersion => refusal(),
+            Change::Assemble(_) | Change::Claim | Change::Touch | Change::DeleteVersion => {
+                refusal()
+            }
             Change::Delete if self.status.is_success() => Outcome::Applied(Tag::Absent),
             // A success without an ETag leaves open what is there now.
             Change::Put(_) if self.status.is_success() => {

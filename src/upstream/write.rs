@@ -148,7 +148,8 @@ impl Upstream {
         // A store that ignores the condition of a DELETE does no harm by it. One that judges the
         // condition of an assembly by other rules would (AWS: against what the object was when
         // the upload was created).
-        if terms.exclusive && *change != Change::Delete {
+        let judged = !terms.exclusive || *change == Change::Claim;
+        if !judged && *change != Change::Delete {
             headers::remove_preconditions(&mut headers);
         } else {
             headers::set_precondition(&mut headers, &terms.precondition(), request.quotes);
@@ -162,7 +163,7 @@ impl Upstream {
         let result = match signed {
             Ok(signed) => {
                 let timeout = match change {
-                    Change::Assemble(_) => self.config.assembly_timeout,
+                    Change::Assemble(_) | Change::Claim => self.config.assembly_timeout,
                     Change::Put(_) | Change::Delete | Change::Touch | Change::DeleteVersion => {
                         self.config.response_timeout
                     }
@@ -171,7 +172,7 @@ impl Upstream {
             }
             Err(error) => Err(error),
         };
-        WriteAnswer::from_result(result, change, terms.exclusive)
+        WriteAnswer::from_result(result, change, !judged)
     }
 
     /// Sends a PUT whose bytes are in memory, in the form that the permit says.

@@ -1,7 +1,8 @@
 //! Records of the ledger, as they are written and as something has damaged them.
 
 use fencepost::fence::{
-    Action, Intent, IntentId, KeyId, OperationId, Record, StoreTime, Tag, Token,
+    Action, Intent, IntentId, KeyId, Lease, LeaseId, Lock, LockMode, OperationId, Record, Reset,
+    StoreTime, Tag, Token,
 };
 use fencepost::ledger::{Scope, decode, encode};
 use fencepost::s3::{Bucket, ObjectKey};
@@ -11,7 +12,7 @@ use super::support::Generator;
 use super::{CASES, hold};
 
 fn scope(key: &[u8]) -> Scope {
-    Scope { bucket: Bucket::new("bucket"), key: ObjectKey::new(key).unwrap() }
+    Scope::object(Bucket::new("bucket"), ObjectKey::new(key).unwrap())
 }
 
 fn token(random: &mut Generator) -> Token {
@@ -38,13 +39,40 @@ fn intent(random: &mut Generator) -> Intent {
         token: token(random),
         key: KeyId::new(bytes(random, 20)),
         action,
+        registered_at: (random.below(2) == 0).then(|| StoreTime(random.next())),
         expires_at: StoreTime(random.next()),
     }
 }
 
 fn record(random: &mut Generator) -> Record {
     let intents = (0..random.below(4)).map(|_| intent(random)).collect();
-    Record { token: token(random), intents }
+    let name = |random: &mut Generator| String::from_utf8_lossy(&bytes(random, 20)).into_owned();
+    let mut record = Record::new(token(random), intents);
+    if random.below(2) == 0 {
+        let mode = if random.below(2) == 0 { LockMode::Exclusive } else { LockMode::Shared };
+        record.bearer.lock = Some(Lock { name: name(random), mode });
+        record.bearer.holder = Some(name(random));
+        record.leasing.issued = Some(token(random));
+    }
+    if random.below(2) == 0 {
+        record.leasing.lease = Some(Box::new(Lease {
+            id: LeaseId(u128::from(random.next()) << 64 | u128::from(random.next())),
+            holder: name(random),
+            token: token(random),
+            ttl_seconds: random.next(),
+            acquired_at: StoreTime(random.next()),
+            expires_at: StoreTime(random.next()),
+        }));
+        record.resets.count = random.next();
+        record.resets.last = Some(Box::new(Reset {
+            by: name(random),
+            reason: name(random),
+            from: token(random),
+            to: token(random),
+            at: StoreTime(random.next()),
+        }));
+    }
+    record
 }
 
 #[test]
@@ -69,6 +97,7 @@ fn a_damaged_record_is_not_half_a_record() {
         token: Token::new(41).unwrap(),
         key: KeyId::new(&b"a/\xff%2F+"[..]),
         action,
+        registered_at: (copy > 0).then_some(StoreTime(1_795_000_000)),
         expires_at: StoreTime(1_796_000_000),
     };
     let expects = |tag| Action::Conditional { expects: tag };
@@ -78,7 +107,7 @@ fn a_damaged_record_is_not_half_a_record() {
         intent(2, Action::Exclusive),
     ];
     let token = Token::new(42).unwrap();
-    let corpus = [vec![], intents].map(|intents| encode(&scope, &Record { token, intents }, 99));
+    let corpus = [vec![], intents].map(|intents| encode(&scope, &Record::new(token, intents), 99));
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
     let input =
         |random: &mut Generator| String::from_utf8_lossy(&damaged(random, &corpus)).into_owned();

@@ -3,11 +3,11 @@
 
 use super::search::Part;
 use super::world::{
-    Ask, End, Phase, Setting, UPLOADS, Violation, Wait, World, assembled, forms, id,
+    Ask, End, Phase, Setting, UPLOADS, Violation, Wait, World, assembled, forms, id, key,
 };
 use fencepost::fence::{
-    Assembly, Attempt, Change, Contents, Effect, KeyId, Memory, Operation, Outcome, Tag, Token,
-    Verdict,
+    Assembly, Attempt, Bearer, Change, Contents, Effect, Memory, Operation, Outcome, Swap, Tag,
+    Token, Verdict,
 };
 
 impl Setting {
@@ -20,12 +20,16 @@ impl Setting {
                 Ask::Complete(_) | Ask::CompleteUnforetold(_) => {
                     id(world.runs[number].first + UPLOADS)
                 }
-                Ask::Put(_) | Ask::Stream(_) | Ask::Delete | Ask::Touch | Ask::DeleteVersion => {
-                    id(number)
-                }
+                Ask::Put(_)
+                | Ask::Stream(_)
+                | Ask::Delete
+                | Ask::Touch
+                | Ask::DeleteVersion
+                | Ask::Claim => id(number),
             },
             token: Token::new(client.token).expect("tokens are not zero"),
-            key: KeyId::new("k"),
+            bearer: Bearer::default(),
+            key: key(client.key),
             change: match client.ask {
                 Ask::Put(content) => Change::Put(Contents::Buffered(forms(content))),
                 Ask::Stream(_) => Change::Put(Contents::Streamed),
@@ -34,12 +38,16 @@ impl Setting {
                 Ask::CompleteUnforetold(_) => self.assembly(None),
                 Ask::Touch => Change::Touch,
                 Ask::DeleteVersion => Change::DeleteVersion,
+                Ask::Claim => Change::Claim,
             },
             condition: client.condition.clone(),
             signed_at: world.now,
         };
         world.proxies_used = world.proxies_used.max(proxy + 1);
-        let memory = (*world.proxies[proxy]).clone();
+        let mut memory = (*world.proxies[proxy]).clone();
+        if world.tag_keys[proxy] != client.key {
+            memory = memory.for_key(None);
+        }
         let attempt = Box::new(Attempt::new(self.protocol, operation, memory));
         self.go_on(world, number, proxy, attempt, self.pauses, Outcome::Start);
     }
@@ -62,6 +70,7 @@ impl Setting {
             match attempt.advance(outcome) {
                 Effect::Observe => break Wait::Observe,
                 Effect::Load => break Wait::Load,
+                Effect::Look(keys) => break Wait::Look(keys, Vec::new()),
                 Effect::Begin(permit) => {
                     let now = world.now;
                     let too_old = now > permit.terms().signed_at + self.protocol.signature_seconds;
@@ -84,6 +93,7 @@ impl Setting {
                     let mut memory = attempt.into_memory();
                     memory.absorb(&world.proxies[proxy]);
                     world.proxies[proxy] = Part::new(memory);
+                    world.tag_keys[proxy] = world.runs[number].client.key;
                     return;
                 }
             }
@@ -95,7 +105,10 @@ impl Setting {
         let end = match verdict {
             Verdict::Applied { .. } | Verdict::Done => End::Applied,
             Verdict::AlreadyAbsent => End::AlreadyAbsent,
+            Verdict::Claimed => End::Claimed,
             Verdict::Stale { .. }
+            | Verdict::Mismatched(_)
+            | Verdict::Barred(_)
             | Verdict::ConditionFailed(_)
             | Verdict::Rejected
             | Verdict::BodyFailed
@@ -114,23 +127,26 @@ impl Setting {
                 let tries = world.runs.iter().filter(|other| other.first == run.first);
                 tries.map(|other| other.applied).sum()
             }
-            Ask::Put(_) | Ask::Stream(_) | Ask::Delete | Ask::Touch | Ask::DeleteVersion => {
-                run.applied
-            }
+            Ask::Put(_)
+            | Ask::Stream(_)
+            | Ask::Delete
+            | Ask::Touch
+            | Ask::DeleteVersion
+            | Ask::Claim => run.applied,
         };
         match end {
             End::Applied if applied != 1 => world.blame(Violation::NotExactlyOnce),
             End::Applied
-                if world.last.is_some_and(|(token, first)| {
+                if world.last[run.client.key].is_some_and(|(token, first)| {
                     token < run.client.token && first != run.first
                 }) =>
             {
                 world.blame(Violation::AcknowledgedThoughOverwritten);
             }
-            End::Refused | End::AlreadyAbsent if run.applied != 0 => {
+            End::Refused | End::AlreadyAbsent | End::Claimed if run.applied != 0 => {
                 world.blame(Violation::RefusedYetApplied);
             }
-            End::Applied | End::AlreadyAbsent => {
+            End::Applied | End::AlreadyAbsent | End::Claimed => {
                 world.acknowledged = world.acknowledged.max(run.client.token);
             }
             End::Refused | End::Unknown | End::Retried => {}
@@ -150,9 +166,21 @@ impl Setting {
 
     pub(crate) fn ask(&self, world: &mut World, number: usize) {
         let (proxy, attempt, wait, pauses) = Self::running(world, number);
+        let object = &world.objects[world.runs[number].client.key];
         let outcome = match wait {
-            Wait::Observe => {
-                Outcome::Observed { tag: world.object.tag.clone(), stamp: world.object.stamp }
+            Wait::Observe => Outcome::Observed { tag: object.tag.clone(), stamp: object.stamp },
+            // One key a step: the others may change in between.
+            Wait::Look(mut left, mut found) => {
+                let next = left.remove(0);
+                let at = (0..self.keys).find(|number| key(*number) == next);
+                let tag = world.objects[at.expect("it is one of the keys")].tag.clone();
+                found.push((next, tag));
+                if !left.is_empty() {
+                    let wait = Wait::Look(left, found);
+                    world.set_phase(number, Phase::Running { proxy, attempt, wait, pauses });
+                    return;
+                }
+                Outcome::Looked(found)
             }
             Wait::Load => Outcome::Loaded(world.snapshot()),
             // It was moving all the time, however long it took.
@@ -170,7 +198,8 @@ impl Setting {
                     | Ask::Complete(_)
                     | Ask::CompleteUnforetold(_)
                     | Ask::Touch
-                    | Ask::DeleteVersion,
+                    | Ask::DeleteVersion
+                    | Ask::Claim,
                 ) => Outcome::Rejected,
             },
             Wait::Swap(swap) => match world.swap(&swap) {
@@ -182,10 +211,56 @@ impl Setting {
         self.go_on(world, number, proxy, attempt, pauses, outcome);
     }
 
+    /// The operations of a proxy that wait for a swap that they may share.
+    pub(crate) fn group(world: &World, proxy: usize) -> Vec<usize> {
+        let waits = |number: &usize| match &world.runs[*number].phase {
+            Phase::Running { proxy: at, attempt, wait: Wait::Swap(_), .. } => {
+                *at == proxy && attempt.may_join()
+            }
+            Phase::Ready | Phase::Running { .. } | Phase::Over(_) => false,
+        };
+        (0..world.runs.len()).filter(waits).collect()
+    }
+
+    /// One swap for all of them, from the newest record, as the driver does it.
+    pub(crate) fn together(&self, world: &mut World, proxy: usize, answered: bool) {
+        let loaded = world.snapshot();
+        let mut state = world.proxies[proxy].without_settled(&loaded);
+        let (mut joined, mut left) = (Vec::new(), Vec::new());
+        for number in Self::group(world, proxy) {
+            let (_, mut attempt, _, pauses) = Self::running(world, number);
+            match attempt.join(&state) {
+                Some(record) => {
+                    state.record = Some(record);
+                    joined.push((number, attempt, pauses));
+                }
+                None => left.push((number, attempt, pauses)),
+            }
+        }
+        if let Some(next) = state.record.clone().filter(|_| !joined.is_empty()) {
+            let swap = Swap { base: loaded.version.clone(), next };
+            if answered {
+                state.version = world.swap(&swap).expect("it was loaded just now");
+            } else {
+                world.edit(joined[0].0, |run| run.late_swap = Some(swap));
+            }
+        }
+        for (number, attempt, pauses) in joined {
+            let outcome = match answered {
+                true => Outcome::SwappedTogether(state.clone()),
+                false => Outcome::LedgerFailed,
+            };
+            self.go_on(world, number, proxy, attempt, pauses, outcome);
+        }
+        for (number, attempt, pauses) in left {
+            self.go_on(world, number, proxy, attempt, pauses, Outcome::Loaded(loaded.clone()));
+        }
+    }
+
     pub(crate) fn ask_in_vain(&self, world: &mut World, number: usize) {
         let (proxy, attempt, wait, pauses) = Self::running(world, number);
         let outcome = match wait {
-            Wait::Observe => Outcome::ObserveFailed,
+            Wait::Observe | Wait::Look(..) => Outcome::ObserveFailed,
             Wait::Load => Outcome::LedgerFailed,
             Wait::Body => Outcome::BodyFailed,
             Wait::Swap(swap) => {
@@ -209,7 +284,8 @@ impl Setting {
                 | Ask::Stream(_)
                 | Ask::Delete
                 | Ask::Complete(_)
-                | Ask::CompleteUnforetold(_) => Outcome::Applied(tag),
+                | Ask::CompleteUnforetold(_)
+                | Ask::Claim => Outcome::Applied(tag),
             }
         } else {
             world.edit(number, |run| run.flight = None);
@@ -223,7 +299,8 @@ impl Setting {
                     | Ask::Stream(_)
                     | Ask::Delete
                     | Ask::Touch
-                    | Ask::DeleteVersion => Outcome::Consumed,
+                    | Ask::DeleteVersion
+                    | Ask::Claim => Outcome::Consumed,
                 }
             } else if Self::is_consumed(world, &run) {
                 Outcome::Consumed

@@ -23,7 +23,9 @@ impl Setting {
             Phase::Running { wait, .. } => {
                 into.push(Action::Ask(number));
                 let (can_fail, action) = match wait {
-                    Wait::Observe | Wait::Load => (faults.outages, Action::AskInVain(number)),
+                    Wait::Observe | Wait::Load | Wait::Look(..) => {
+                        (faults.outages, Action::AskInVain(number))
+                    }
                     Wait::Swap(_) => (faults.swaps_lost, Action::AskInVain(number)),
                     Wait::Body => (faults.broken_bodies, Action::BodyBreaks(number)),
                     Wait::Answer => (0, Action::TimeOut(number)),
@@ -64,7 +66,7 @@ impl Setting {
             let never = |flight: &Flight| {
                 let tag_gone = self.protocol.tags == Tags::Unique
                     && flight.terms.expects != Tag::Absent
-                    && flight.terms.expects != world.object.tag
+                    && flight.terms.expects != world.objects[run.client.key].tag
                     && !flight.terms.exclusive;
                 !waiting && (world.now > flight.deadline || tag_gone)
             };
@@ -92,15 +94,19 @@ impl Space for Setting {
     fn starts(&self) -> Vec<World> {
         let start = |(content, clients): &(Option<&'static str>, Vec<Client>)| World {
             now: 1,
-            object: Part::new(Object {
-                tag: content.map_or(Tag::Absent, |content| forms(content).plain),
-                stamp: None,
-                previous: Tag::Absent,
-            }),
+            objects: vec![
+                Part::new(Object {
+                    tag: content.map_or(Tag::Absent, |content| forms(content).plain),
+                    stamp: None,
+                    previous: Tag::Absent,
+                });
+                self.keys
+            ],
             writes: 0,
             record: Part::new(None),
             version: 0,
             proxies: vec![Part::new(Memory::default()); self.proxies],
+            tag_keys: vec![0; self.proxies],
             proxies_used: 0,
             runs: clients
                 .iter()
@@ -121,7 +127,7 @@ impl Space for Setting {
             acknowledged: 0,
             faults: self.faults,
             violation: None,
-            last: None,
+            last: vec![None; self.keys],
         };
         self.starts.iter().map(start).collect()
     }
@@ -131,6 +137,12 @@ impl Space for Setting {
             self.actions_of_run(world, number, into);
         }
         for proxy in 0..world.proxies_used {
+            if !Self::group(world, proxy).is_empty() {
+                into.push(Action::Together(proxy));
+                if world.faults.swaps_lost > 0 {
+                    into.push(Action::TogetherInVain(proxy));
+                }
+            }
             if world.proxies[proxy].owes_withdrawal() {
                 into.push(Action::Withdraw(proxy));
             }
@@ -155,11 +167,16 @@ impl Space for Setting {
                 let (_, _, wait, _) = Self::running(&next, number);
                 match wait {
                     Wait::Swap(_) => next.faults.swaps_lost -= 1,
-                    Wait::Observe | Wait::Load | Wait::Body | Wait::Answer => {
+                    Wait::Observe | Wait::Load | Wait::Look(..) | Wait::Body | Wait::Answer => {
                         next.faults.outages -= 1;
                     }
                 }
                 self.ask_in_vain(&mut next, number);
+            }
+            Action::Together(proxy) => self.together(&mut next, proxy, true),
+            Action::TogetherInVain(proxy) => {
+                next.faults.swaps_lost -= 1;
+                self.together(&mut next, proxy, false);
             }
             Action::BodyBreaks(number) => {
                 next.faults.broken_bodies -= 1;
@@ -212,10 +229,18 @@ impl Space for Setting {
 
     fn visit(&mut self, world: &World) {
         let over = |end: End| world.runs.iter().any(|run| run.phase == Phase::Over(end));
-        let all_applied = world.runs.iter().all(|run| run.phase == Phase::Over(End::Applied));
+        let done = |end| matches!(end, End::Applied | End::Claimed);
+        let all_applied =
+            world.runs.iter().all(|run| matches!(run.phase, Phase::Over(end) if done(end)));
         self.count("all applied", all_applied);
         self.count("already absent", over(End::AlreadyAbsent));
+        self.count("claimed", over(End::Claimed));
         self.count("refused", over(End::Refused));
+        let looks =
+            |run: &Part<Run>| matches!(run.phase, Phase::Running { wait: Wait::Look(..), .. });
+        self.count("looks at other keys", world.runs.iter().any(looks));
+        let groups = (0..world.proxies_used).map(|proxy| Self::group(world, proxy).len());
+        self.count("two may enter together", groups.max() >= Some(2));
         self.count("outcome unknown", over(End::Unknown));
         self.count("asked again", over(End::Retried));
         for run in &world.runs {

@@ -14,6 +14,7 @@ impl Setting {
             Ask::Delete => self.protocol.delete,
             Ask::Complete(_) | Ask::CompleteUnforetold(_) => self.assembles,
             Ask::Touch | Ask::DeleteVersion => Enforcement::Exclusive,
+            Ask::Claim => Enforcement::Conditional,
             Ask::Put(_) | Ask::Stream(_) => match flight.terms.form {
                 Form::Plain => Enforcement::Conditional,
                 Form::OnePart => self.protocol.complete,
@@ -22,7 +23,9 @@ impl Setting {
         world.now <= flight.deadline
             && !Self::is_consumed(world, run)
             && match enforced {
-                Enforcement::Conditional => flight.terms.expects == world.object.tag,
+                Enforcement::Conditional => {
+                    flight.terms.expects == world.objects[run.client.key].tag
+                }
                 Enforcement::Exclusive => true,
             }
     }
@@ -37,7 +40,8 @@ impl Setting {
     pub(crate) fn commit(&self, world: &mut World, number: usize) -> Tag {
         let run = world.runs[number].clone();
         let flight = run.flight.as_ref().expect("it is on its way");
-        let before = (*world.object).clone();
+        let key = run.client.key;
+        let before = (*world.objects[key]).clone();
         let tag = match run.client.ask {
             Ask::Delete => Tag::Absent,
             Ask::Touch => before.tag.clone(),
@@ -45,6 +49,8 @@ impl Setting {
             Ask::Complete(_) | Ask::CompleteUnforetold(_) if self.protocol.tags == Tags::Unique => {
                 Tag::Version(format!("u{}", world.writes + 1))
             }
+            // It rewrites the object onto itself, where tags are unique.
+            Ask::Claim => Tag::Version(format!("u{}", world.writes + 1)),
             Ask::Complete(content) => assembled(content),
             // As it may be with a copy of what was uploaded in parts.
             Ask::CompleteUnforetold(content) => forms(content).plain,
@@ -56,11 +62,11 @@ impl Setting {
                 }
             }
         };
-        let changes = world.object.tag != Tag::Absent || tag != Tag::Absent;
+        let changes = before.tag != Tag::Absent || tag != Tag::Absent;
         if changes && run.client.token < world.acknowledged {
             world.blame(Violation::StaleWriteLanded);
         }
-        if run.client.condition.check(&world.object.tag).is_err() {
+        if run.client.condition.check(&before.tag).is_err() {
             world.blame(Violation::ConditionBroken);
         }
         let used = |other: &Part<Run>| other.applied > 0 && other.client.token == run.client.token;
@@ -68,22 +74,22 @@ impl Setting {
             world.blame(Violation::TokenUsedTwice);
         }
         match run.phase {
-            Phase::Over(End::Refused | End::AlreadyAbsent) => {
+            Phase::Over(End::Refused | End::AlreadyAbsent | End::Claimed) => {
                 world.blame(Violation::RefusedYetApplied);
             }
             Phase::Over(End::Applied) => world.blame(Violation::NotExactlyOnce),
             Phase::Ready | Phase::Running { .. } | Phase::Over(End::Unknown | End::Retried) => {}
         }
-        world.last = Some((run.client.token, run.first));
+        world.last[key] = Some((run.client.token, run.first));
         world.writes += u16::from(self.protocol.tags == Tags::Unique);
         let stamp = match run.client.ask {
             Ask::Delete | Ask::DeleteVersion => None,
             Ask::Touch => before.stamp,
-            Ask::Put(_) | Ask::Stream(_) => Some(id(number)),
+            Ask::Put(_) | Ask::Stream(_) | Ask::Claim => Some(id(number)),
             Ask::Complete(_) | Ask::CompleteUnforetold(_) => Some(id(run.first + UPLOADS)),
         };
         let previous = if tag == before.tag { before.previous } else { before.tag };
-        world.object = Part::new(Object { tag: tag.clone(), stamp, previous });
+        world.objects[key] = Part::new(Object { tag: tag.clone(), stamp, previous });
         world.edit(number, |run| {
             run.applied += 1;
             run.flight = None;
@@ -101,7 +107,7 @@ impl Setting {
             (Ask::Touch, _, _) => {
                 terms.signed_at + protocol.bodiless_life_seconds + protocol.body_stall_seconds
             }
-            (Ask::Complete(_) | Ask::CompleteUnforetold(_), _, _) => {
+            (Ask::Complete(_) | Ask::CompleteUnforetold(_) | Ask::Claim, _, _) => {
                 let executes = protocol.body_stall_seconds + protocol.assembly_seconds;
                 terms.signed_at + protocol.bodiless_life_seconds + executes
             }

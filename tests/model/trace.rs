@@ -14,8 +14,10 @@ fn name(number: usize, run: &Run) -> String {
         Ask::CompleteUnforetold(content) => format!("Complete of {content:?}, tag unknown"),
         Ask::Touch => "touch".to_owned(),
         Ask::DeleteVersion => "DELETE of a version".to_owned(),
+        Ask::Claim => "claim".to_owned(),
     };
-    format!("#{number} ({what}, token {})", run.client.token)
+    let key = if run.client.key == 0 { String::new() } else { format!(" of k{}", run.client.key) };
+    format!("#{number} ({what}{key}, token {})", run.client.token)
 }
 
 fn show(tag: &Tag) -> &str {
@@ -40,6 +42,10 @@ impl World {
             Action::AskInVain(number) => {
                 format!("{} {}, and gets no answer", self.who(number), self.asks(number))
             }
+            Action::Together(proxy) => format!("proxy {proxy} enters all that wait together"),
+            Action::TogetherInVain(proxy) => {
+                format!("proxy {proxy} enters all that wait together, and gets no answer")
+            }
             Action::BodyBreaks(number) => format!("the body of {} breaks off", self.who(number)),
             Action::Arrive(number) => format!("the request of {} arrives", self.who(number)),
             Action::TimeOut(number) => {
@@ -60,6 +66,7 @@ impl World {
             Phase::Running { wait, .. } => match wait {
                 Wait::Observe => "looks at the object",
                 Wait::Load => "loads the record",
+                Wait::Look(..) => "looks at another key",
                 Wait::Body => "takes in the body",
                 Wait::Swap(_) => "swaps the record",
                 Wait::Answer => "has sent its request",
@@ -73,11 +80,14 @@ impl World {
         let record = self.record.as_ref().map_or_else(
             || "none".to_owned(),
             |record| {
-                let intents = record.intents.iter().map(|intent| match &intent.action {
-                    Reach::Conditional { expects } => {
-                        format!("{} if {}", intent.token, show(expects))
+                let intents = record.intents.iter().map(|intent| {
+                    let key = String::from_utf8_lossy(intent.key.as_bytes());
+                    match &intent.action {
+                        Reach::Conditional { expects } => {
+                            format!("{} if {key} is {}", intent.token, show(expects))
+                        }
+                        Reach::Exclusive => format!("{} on {key} always", intent.token),
                     }
-                    Reach::Exclusive => format!("{} always", intent.token),
                 });
                 format!("{} {:?}", record.token, intents.collect::<Vec<_>>())
             },
@@ -91,8 +101,8 @@ impl World {
             Some(format!("{} if {}{form}", terms.token, show(&terms.expects)))
         });
         format!(
-            "object {}; record {record}; on the way {:?}; acknowledged {}; second {}",
-            show(&self.object.tag),
+            "objects {:?}; record {record}; on the way {:?}; acknowledged {}; second {}",
+            self.objects.iter().map(|object| show(&object.tag)).collect::<Vec<_>>(),
             on_the_way.collect::<Vec<_>>(),
             self.acknowledged,
             self.now,

@@ -9,7 +9,7 @@
 
 use super::search::Part;
 use fencepost::fence::{
-    Attempt, ClientCondition, Enforcement, Forms, Memory, OperationId, Protocol, Record,
+    Attempt, ClientCondition, Enforcement, Forms, KeyId, Memory, OperationId, Protocol, Record,
     RecordVersion, Snapshot, StoreTime, Swap, Tag, Terms,
 };
 use std::collections::BTreeMap;
@@ -32,12 +32,16 @@ pub(crate) enum Ask {
     Touch,
     /// Delete the newest version, which brings the one before it back.
     DeleteVersion,
+    /// Claim the scope.
+    Claim,
 }
 
 /// A client's operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) token: u64,
+    /// The number of the object's key; of no meaning to a claim on many keys.
+    pub(crate) key: usize,
     pub(crate) ask: Ask,
     pub(crate) condition: ClientCondition,
     /// The client whose upload it completes, if not its own.
@@ -72,6 +76,10 @@ pub(crate) enum Action {
     Ask(usize),
     /// The same, but it is lost; a swap may land later.
     AskInVain(usize),
+    /// All of this proxy's operations that wait for their swap and may share it enter together.
+    Together(usize),
+    /// The same, but the answer to the swap is lost.
+    TogetherInVain(usize),
     /// The body of a stream breaks off.
     BodyBreaks(usize),
     /// The write arrives at the store.
@@ -114,6 +122,7 @@ pub(crate) enum Violation {
 pub(crate) enum End {
     Applied,
     AlreadyAbsent,
+    Claimed,
     Refused,
     /// Unknown, or the proxy died.
     Unknown,
@@ -126,6 +135,8 @@ pub(crate) enum End {
 pub(crate) enum Wait {
     Observe,
     Load,
+    /// Looking at keys: those left, and what was found so far.
+    Look(Vec<KeyId>, Vec<(KeyId, Tag)>),
     Body,
     Swap(Swap),
     Answer,
@@ -173,20 +184,22 @@ pub(crate) struct Object {
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct World {
     pub(crate) now: u64,
-    pub(crate) object: Part<Object>,
+    pub(crate) objects: Vec<Part<Object>>,
     /// Counts writes, to number unique tags.
     pub(crate) writes: u16,
     pub(crate) record: Part<Option<Record>>,
     pub(crate) version: u16,
     pub(crate) proxies: Vec<Part<Memory>>,
+    /// Which key each proxy remembers the tag of.
+    pub(crate) tag_keys: Vec<usize>,
     /// The proxies are alike: each comes into play after the one before it.
     pub(crate) proxies_used: usize,
     pub(crate) runs: Vec<Part<Run>>,
     pub(crate) acknowledged: u64,
     pub(crate) faults: Faults,
     pub(crate) violation: Option<Violation>,
-    /// Token and upload of the write that took effect last.
-    pub(crate) last: Option<(u64, usize)>,
+    /// Token and upload of the write that took effect last, on each key.
+    pub(crate) last: Vec<Option<(u64, usize)>>,
 }
 
 /// A world to search, and where its searches start.
@@ -195,6 +208,8 @@ pub(crate) struct Setting {
     pub(crate) faults: Faults,
     /// How many proxies there are.
     pub(crate) proxies: usize,
+    /// How many keys the scope has.
+    pub(crate) keys: usize,
     /// Whether the store enforces a condition on the completion of an upload.
     pub(crate) assembles: Enforcement,
     /// Whether a second completion of an upload is answered like the first (AWS).
@@ -221,6 +236,11 @@ pub(crate) fn assembled(content: &str) -> Tag {
 
 /// Where the numbers of uploads begin.
 pub(crate) const UPLOADS: usize = 1000;
+
+/// The key of this number.
+pub(crate) fn key(number: usize) -> KeyId {
+    KeyId::new(format!("k{number}"))
+}
 
 pub(crate) fn id(number: usize) -> OperationId {
     OperationId::new(number as u128 + 1)

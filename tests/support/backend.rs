@@ -182,7 +182,7 @@ impl Backend {
 
     /// The scope of one key of the data bucket.
     pub(crate) fn scope(&self, key: &str) -> Scope {
-        Scope { bucket: Bucket::new(&self.bucket), key: ObjectKey::new(key).unwrap() }
+        Scope::object(Bucket::new(&self.bucket), ObjectKey::new(key).unwrap())
     }
 
     /// The record of one key.

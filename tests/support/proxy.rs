@@ -68,7 +68,8 @@ impl Proxy {
         let (_, text) = self.admin("/metrics").await;
         let samples = text.lines().filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
         samples
-            .filter(|(found, _)| found.starts_with('{') && found.contains(labels))
+            .filter(|(found, _)| found.is_empty() || found.starts_with('{'))
+            .filter(|(found, _)| found.contains(labels))
             .map(|(_, value)| value.parse::<u64>().unwrap())
             .sum()
     }

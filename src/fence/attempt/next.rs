@@ -6,8 +6,9 @@
 use super::super::admission::{self, Admission, Choice, Entry};
 use super::super::permit::{Form, StreamPermit, Terms};
 use super::super::{
-    Action, Change, Compare, Contents, Effect, IntentId, Snapshot, Swap, Tag, Tags, Verdict,
+    Action, Change, Compare, Contents, Effect, IntentId, Keys, Snapshot, Swap, Tag, Tags, Verdict,
 };
+use super::barrier::Then;
 use super::{Attempt, Phase, Why};
 
 impl Attempt {
@@ -47,13 +48,26 @@ impl Attempt {
     /// The next step, by what is known so far.
     pub(super) fn proceed(&mut self) -> Effect {
         if let Some(snapshot) = &self.memory.snapshot
-            && let Some(highest) =
-                admission::refusing(&self.protocol, snapshot, self.operation.token)
+            && let Some(refusal) = admission::refusing(&self.protocol, snapshot, &self.operation)
         {
-            return self.finish(Verdict::Stale { highest });
+            return self.refuse(refusal);
         }
         if let Some(failure) = self.failed {
             return self.finish(Verdict::ConditionFailed(failure));
+        }
+        if self.operation.change == Change::Claim {
+            match self.memory.snapshot.clone() {
+                None => return self.load(),
+                // The record is the ledger's, and this proxy has passed the barrier already.
+                Some(snapshot)
+                    if self.record_fresh
+                        && self.memory.has_cleared(self.operation.token, snapshot.resets()) =>
+                {
+                    return self.barrier(Then::Finish(Verdict::Claimed));
+                }
+                Some(snapshot) if self.enters_only() => return self.enter(&snapshot),
+                Some(_) => {}
+            }
         }
         if self.streamed() && self.draft.is_none() && !self.record_fresh && self.tag.is_none() {
             // A stale token is refused before its body is taken in.
@@ -78,7 +92,8 @@ impl Attempt {
         else {
             return self.load();
         };
-        if self.done_before || (self.operation.change == Change::Delete && tag == Tag::Absent) {
+        let leaves_absent = matches!(self.operation.change, Change::Delete | Change::Claim);
+        if self.done_before || (leaves_absent && tag == Tag::Absent) {
             self.enter(&snapshot)
         } else {
             self.admit(&tag, &snapshot)
@@ -88,6 +103,7 @@ impl Attempt {
     /// The write that the chain vouches for, if there is one.
     fn next_in_chain(&mut self) -> Option<Effect> {
         let usable = self.protocol.tags == Tags::Unique
+            && self.protocol.keys == Keys::One
             // A chain is the same token again, which the strict comparison refuses.
             && self.protocol.compare == Compare::AtLeast
             && self.rounds == 0
@@ -95,7 +111,7 @@ impl Attempt {
             && !self.is_exclusive()
             && self.operation.condition.is_none();
         let chain = self.memory.chain.clone().filter(|_| usable)?;
-        if chain.token != self.operation.token {
+        if chain.token != self.operation.token || chain.bearer != self.operation.bearer {
             return None;
         }
         let deletes = self.operation.change == Change::Delete;
@@ -114,22 +130,24 @@ impl Attempt {
         }))
     }
 
-    fn admit(&mut self, tag: &Tag, snapshot: &Snapshot) -> Effect {
+    /// Whether, and on which terms, the operation may act on an object with this tag.
+    pub(super) fn admission(&self, tag: &Tag, snapshot: &Snapshot) -> Admission {
         let id = IntentId { operation: self.operation.id, copy: self.copies };
-        let admission = admission::admit(
+        let begun = self.draft.as_ref().map(|draft| draft.form);
+        admission::admit(
             &self.protocol,
             &self.operation,
-            Choice {
-                forms: self.forms.as_ref(),
-                begun: self.draft.as_ref().map(|draft| draft.form),
-            },
+            Choice { forms: self.forms.as_ref(), begun },
             id,
             tag,
             snapshot,
             &self.memory.settled,
-        );
-        match admission {
-            Admission::Stale { highest } => self.finish(Verdict::Stale { highest }),
+        )
+    }
+
+    fn admit(&mut self, tag: &Tag, snapshot: &Snapshot) -> Effect {
+        match self.admission(tag, snapshot) {
+            Admission::Refused(refusal) => self.refuse(refusal),
             Admission::Contended(why) => self.contended(why),
             Admission::Clear { next: None, terms } => self.send(terms),
             Admission::Clear { next: Some(next), terms } => {
@@ -140,12 +158,12 @@ impl Attempt {
 
     fn enter(&mut self, snapshot: &Snapshot) -> Effect {
         match admission::enter(&self.protocol, &self.operation, snapshot, &self.memory.settled) {
-            Entry::Stale { highest } => self.finish(Verdict::Stale { highest }),
+            Entry::Refused(refusal) => self.refuse(refusal),
             Entry::Clear(Some(next)) => {
                 self.swap(Swap { base: snapshot.version.clone(), next }, None)
             }
             // The record is the ledger's only if it was loaded now (F12).
-            Entry::Clear(None) if self.record_fresh => self.observe(Why::Confirm),
+            Entry::Clear(None) if self.record_fresh => self.entered_alone(),
             Entry::Clear(None) => self.load(),
         }
     }

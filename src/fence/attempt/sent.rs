@@ -2,7 +2,7 @@
 
 use super::super::effect::{Effect, Outcome, Verdict};
 use super::super::memory::Chain;
-use super::super::{Change, Contention, Snapshot, Tag, Tags};
+use super::super::{Change, Contention, Keys, Snapshot, Tag, Tags};
 use super::{After, Attempt, Phase, Why};
 
 impl Attempt {
@@ -77,10 +77,21 @@ impl Attempt {
             return self.finish(Verdict::OutcomeUnknown);
         }
         self.memory.tag = Some(tag.clone());
+        if !recognised
+            && (self.protocol.keys == Keys::Many || self.operation.change == Change::Claim)
+        {
+            // The others were looked at before it was sent.
+            self.remember_cleared();
+        }
         self.memory.chain = match (&tag, self.protocol.tags) {
             // What is recognised of an assembly may be another's work, under a newer token.
             (Tag::Version(etag), Tags::Unique) if !(recognised && self.assembles()) => {
-                Some(Chain { token: self.operation.token, tag: etag.clone(), absent_expected })
+                Some(Chain {
+                    token: self.operation.token,
+                    bearer: self.operation.bearer.clone(),
+                    tag: etag.clone(),
+                    absent_expected,
+                })
             }
             (Tag::Version(_) | Tag::Absent, Tags::Repeat | Tags::Unique) => None,
         };
@@ -96,7 +107,9 @@ impl Attempt {
         match self.operation.change {
             // Nothing that can be seen tells of them.
             Change::Touch | Change::DeleteVersion => self.finish(Verdict::OutcomeUnknown),
-            Change::Put(_) | Change::Assemble(_) | Change::Delete => self.observe(Why::ReadBack),
+            Change::Put(_) | Change::Assemble(_) | Change::Delete | Change::Claim => {
+                self.observe(Why::ReadBack)
+            }
         }
     }
 

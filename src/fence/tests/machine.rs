@@ -170,7 +170,7 @@ fn f6_a_dead_intent_stays_and_a_settled_one_is_taken_out() {
     let mut memory = attempt.into_memory();
     assert!(memory.owes_withdrawal());
     let swap = memory.withdrawal().expect("the record is remembered");
-    assert_eq!(swap.next, Record { token: token(34), intents: vec![dead] });
+    assert_eq!(swap.next, Record::new(token(34), vec![dead]));
     assert_eq!(swap.base, RecordVersion::Tag("v2".into()));
     memory.swapped(swap.next, RecordVersion::Tag("v3".into()));
     assert!(!memory.owes_withdrawal());
@@ -381,6 +381,7 @@ fn rounds_max_bounds_refused_writes() {
             }
             Effect::Pause => Outcome::Paused,
             Effect::Begin(_) => panic!("there is no stream"),
+            Effect::Look(_) => panic!("there are no other keys"),
             Effect::Finish(verdict) => {
                 assert_eq!(verdict, Verdict::Contended(Contention::LostRaces));
                 assert_eq!(sent, PROTOCOL.rounds_max + 1);

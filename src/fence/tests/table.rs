@@ -17,6 +17,11 @@ fn phases() -> Vec<(&'static str, Attempt)> {
     let exclusive =
         [Outcome::Loaded(no_record()), x(), swapped(), Outcome::Unknown, seen(Tag::Absent)];
     let assembling = [Outcome::Loaded(no_record()), x(), swapped()];
+    let other = Intent { key: KeyId::new("other"), ..intent(9, 33, expecting(version("X"))) };
+    let lower = Outcome::Loaded(snapshot(33, vec![other]));
+    let among_many = [x(), lower.clone(), swapped()];
+    let live = [looked("X")];
+    let claiming = [lower, swapped()];
     vec![
         ("fresh", fresh(put(34, "Y"))),
         ("observing, to expect", at(PROTOCOL, put(34, "Y"), &[])),
@@ -40,8 +45,20 @@ fn phases() -> Vec<(&'static str, Attempt)> {
             at(PROTOCOL, assemble(34), &[&assembling[..], &[Outcome::Consumed]].concat()),
         ),
         ("sending a touch", at(PROTOCOL, touch(34), &assembling)),
+        ("looking at other keys", at(MANY, put(34, "Y"), &among_many)),
+        ("pausing at the barrier", at(MANY, put(34, "Y"), &[&among_many[..], &live].concat())),
+        (
+            "reloading at the barrier",
+            at(MANY, put(34, "Y"), &[&among_many[..], &live, &[Outcome::Paused]].concat()),
+        ),
+        ("swapping, to claim", at(MANY, claim(34), &claiming[..1])),
+        ("looking, to claim", at(MANY, claim(34), &claiming)),
         ("finished", sending_and(&[Outcome::Rejected])),
     ]
+}
+
+fn looked(tag: &str) -> Outcome {
+    Outcome::Looked(vec![(KeyId::new("other"), version(tag))])
 }
 
 fn outcomes() -> Vec<(&'static str, Outcome)> {
@@ -58,7 +75,10 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
         ("Loaded 33", Outcome::Loaded(snapshot(33, Vec::new()))),
         ("Loaded 34 with own", Outcome::Loaded(snapshot(34, vec![own]))),
         ("Loaded 35", Outcome::Loaded(snapshot(35, Vec::new()))),
+        ("Looked X", looked("X")),
+        ("Looked Y", looked("Y")),
         ("Swapped", swapped()),
+        ("SwappedTogether", Outcome::SwappedTogether(snapshot(34, Vec::new()))),
         ("SwapLost", Outcome::SwapLost),
         ("LedgerFailed", Outcome::LedgerFailed),
         ("Received", Outcome::Received(forms("Y"))),
@@ -77,6 +97,7 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
 fn words(effect: &Effect) -> String {
     match effect {
         Effect::Observe | Effect::Load | Effect::Pause => format!("{effect:?}"),
+        Effect::Look(keys) => format!("Look at {} keys", keys.len()),
         Effect::Begin(permit) => format!("Begin {:?}", permit.terms().form),
         Effect::Send(permit) => format!("Send {:?}", permit.terms().form),
         Effect::Swap(swap) => {

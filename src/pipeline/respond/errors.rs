@@ -11,13 +11,13 @@ use http::header::{self, HeaderName};
 use super::super::token::TokenProblem;
 use crate::auth::{AuthError, BodyError, PostPolicyError};
 use crate::fence::{ConditionFailure, Contention, Token, TokenRequired};
-use crate::ledger::Scope;
 use crate::listener::Refusal;
+use crate::policy::Place;
 use crate::s3::{Bucket, DocumentError, FormError, InvalidEtag, Operation, S3Error, TargetError};
 use crate::telemetry::Reason;
 
 /// The token that a refused request came with.
-const FENCE_TOKEN: HeaderName = HeaderName::from_static("x-fence-token");
+pub(super) const FENCE_TOKEN: HeaderName = HeaderName::from_static("x-fence-token");
 
 /// The highest token admitted in the scope.
 const FENCE_HIGHEST: HeaderName = HeaderName::from_static("x-fence-highest");
@@ -28,28 +28,33 @@ const RETRY_AFTER_SECONDS: u64 = 1;
 pub(in super::super) fn stale(
     token: Token,
     highest: Token,
-    scope: &Scope,
+    place: &Place,
     status: StatusCode,
 ) -> S3Error {
-    let message = format!(
-        "The fence token {token} is older than {highest}, the newest that has been accepted for \
-         this object. Another holder has the lock now. Nothing was changed."
-    );
+    let what = protected(place);
     let message = if token == highest {
         format!(
-            "The fence token {token} has been used for this object, and every write needs a newer \
+            "The fence token {token} has been used for {what}, and every write needs a newer \
              one. Nothing was changed."
         )
     } else {
-        message
+        format!(
+            "The fence token {token} is older than {highest}, the newest that has been accepted \
+             for {what}. Another holder has the lock now. Nothing was changed."
+        )
     };
     S3Error::new(status, "StaleFenceToken", message)
         .element("FenceToken", token)
         .element("HighestFenceToken", highest)
-        .element("BucketName", &scope.bucket)
-        .element("Key", &scope.key)
+        .element("FenceScope", &place.scope)
+        .element("BucketName", &place.scope.bucket)
+        .element("Key", &place.key)
         .header(FENCE_TOKEN, token.get())
         .header(FENCE_HIGHEST, highest.get())
+}
+
+pub(super) fn protected(place: &Place) -> &'static str {
+    if place.scope.holds_many() { "this scope" } else { "this object" }
 }
 
 pub(super) fn condition_failed(failure: ConditionFailure) -> S3Error {
@@ -72,7 +77,7 @@ pub(in super::super) fn no_such_key() -> S3Error {
     S3Error::new(StatusCode::NOT_FOUND, "NoSuchKey", "The specified key does not exist.")
 }
 
-fn retryable(code: &'static str, message: impl Into<String>) -> S3Error {
+pub(super) fn retryable(code: &'static str, message: impl Into<String>) -> S3Error {
     S3Error::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
         .header(header::RETRY_AFTER, RETRY_AFTER_SECONDS)
 }
@@ -161,6 +166,9 @@ pub(in super::super) fn token_problem(problem: &TokenProblem) -> (Option<Reason>
                            anybody on the way could have changed it. Sign it, send the token as \
                            the session token fence:<token>, or set token_signature = \"any\".";
             (Some(Reason::InvalidToken), invalid(message.into()))
+        }
+        TokenProblem::InvalidBearer { header, problem } => {
+            (Some(Reason::InvalidToken), invalid(format!("The header {header} {problem}.")))
         }
         TokenProblem::ForeignSessionToken => {
             let message = "The session token is not one of this proxy's: it takes only \
