@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+import with_postgres
 
 from holders import Holder
 from s3_clients import Boto3
-from servers import Etcd, Server
+from servers import Etcd, Postgres, Server
 from stack import Stack
 
-SERVERS = (Etcd,)
+SERVERS = (Etcd, Postgres)
 
 
 def running(kind: type[Server]) -> Iterator[Server]:
@@ -32,6 +33,14 @@ def running(kind: type[Server]) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def etcd() -> Iterator[Etcd]:
     yield from running(Etcd)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    for server in running(Postgres):
+        with server.connect() as session:
+            session.execute(with_postgres.SCHEMA)
+        yield server
 
 
 @pytest.fixture(params=[
