@@ -14,10 +14,10 @@ import with_postgres
 
 from holders import Holder
 from s3_clients import Boto3
-from servers import Etcd, Postgres, Server
+from servers import Etcd, Postgres, Server, ZooKeeper
 from stack import Stack
 
-SERVERS = (Etcd, Postgres)
+SERVERS = (Etcd, Postgres, ZooKeeper)
 
 
 def running(kind: type[Server]) -> Iterator[Server]:
@@ -41,6 +41,11 @@ def postgres() -> Iterator[Postgres]:
         with server.connect() as session:
             session.execute(with_postgres.SCHEMA)
         yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeper]:
+    yield from running(ZooKeeper)
 
 
 @pytest.fixture(params=[
