@@ -14,10 +14,10 @@ import with_postgres
 
 from holders import Holder
 from s3_clients import Boto3
-from servers import Etcd, Postgres, Server, ZooKeeper
+from servers import Etcd, Postgres, Redis, Server, ZooKeeper
 from stack import Stack
 
-SERVERS = (Etcd, Postgres, ZooKeeper)
+SERVERS = (Etcd, Postgres, ZooKeeper, Redis)
 
 
 def running(kind: type[Server]) -> Iterator[Server]:
@@ -46,6 +46,11 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def zookeeper() -> Iterator[ZooKeeper]:
     yield from running(ZooKeeper)
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[Redis]:
+    yield from running(Redis)
 
 
 @pytest.fixture(params=[

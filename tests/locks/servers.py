@@ -267,8 +267,8 @@ class Redis(Server):
     package = "redis-server"
     # Every write is on the disk before it is answered: no default, and the only durable setting.
     DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
-    # A replica has what it has been sent, when it has been sent it.
-    IN_MEMORY = ("--appendonly", "no", "--save", "")
+    # And a replica is served at once, not after the five seconds in which others may come.
+    IN_MEMORY = ("--appendonly", "no", "--save", "", "--repl-diskless-sync-delay", "0")
 
     def __init__(self, settings: tuple[str, ...] = DURABLE) -> None:
         self._settings = settings
