@@ -7,9 +7,11 @@ earlier state. It dies with the test run.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -23,6 +25,7 @@ import redis
 from kazoo.client import KazooClient
 
 from seaweedfs import die_with_parent, free_ports
+from wait import until
 
 START_TIMEOUT_SECONDS = 60
 START_ATTEMPTS_MAX = 3
@@ -79,7 +82,7 @@ class Server:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(), cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent, **self._process_options(),
+                preexec_fn=die_with_parent, start_new_session=True, **self._process_options(),
             )
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
@@ -90,10 +93,14 @@ class Server:
         raise ServerDidNotStart(f"{self.name} on port {self.port} did not get ready; its log ends:\n{tail}")
 
     def kill(self) -> None:
-        """kill -9: nothing is flushed that was not before."""
-        if self._process is not None:
-            self._process.kill()
+        """kill -9, and its children too: nothing is flushed that was not before."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            # PostgreSQL does not start while one of them still has its memory.
+            until(lambda: os.killpg(self._process.pid, 0), "the children are gone")
 
     def stop(self) -> None:
         """In order, as an administrator would before a cold backup."""
@@ -198,6 +205,8 @@ class Postgres(Server):
         return [
             self.binary(), "-D", str(self.data), "-p", str(self.port), "-c", f"listen_addresses={HOST}",
             "-c", "unix_socket_directories=", "-c", "max_connections=30", "-c", "shared_buffers=16MB",
+            # What reaches the disk then does so because a commit waited for it, and not by the way.
+            "-c", "wal_writer_delay=10s",
         ]
 
     def _answers(self) -> bool:

@@ -53,6 +53,21 @@ def test_a_sequence_skips_numbers_in_a_crash_and_repeats_none(postgres: Postgres
         assert drawn < draw(session) <= drawn + 33
 
 
+def test_a_number_whose_transaction_did_not_commit_is_drawn_again_after_a_crash(postgres: Postgres) -> None:
+    """Why the program commits the draw before it uses the number."""
+    session = postgres.connect()
+    session.execute("CREATE SEQUENCE uncommitted")
+    # The next draw goes into the log, however many were put there in advance.
+    session.execute("CHECKPOINT")
+    session.execute("BEGIN")
+    drawn = draw(session, "uncommitted")
+    postgres.kill()
+    session.close()
+    postgres.start()
+    with postgres.connect() as session:
+        assert draw(session, "uncommitted") == drawn
+
+
 def test_a_sequence_with_a_cache_gives_tokens_out_of_order(
     postgres: Postgres, stack: Stack, boto: Boto3, key: str,
 ) -> None:
