@@ -193,13 +193,18 @@ class Postgres(Server):
         super().start()
 
     def _initialize(self) -> None:
+        self._run("initdb", "--pgdata", self.data, "--username=fencepost", "--auth=trust")
+
+    def _run(self, tool: str, *arguments: object) -> None:
+        """One of the server's own tools, as the user who runs the server."""
         options = self._process_options()
         if options:
             shutil.chown(self.directory, **options)
-        subprocess.run(
-            [Path(self.binary()).with_name("initdb"), "--pgdata", self.data, "--username=fencepost", "--auth=trust"],
-            check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=self.directory, **options,
-        )
+        with self._log.open("ab") as log:
+            subprocess.run(
+                [Path(self.binary()).with_name(tool), *arguments],
+                check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory, **options,
+            )
 
     def _command(self) -> list[str]:
         return [
@@ -219,6 +224,33 @@ class Postgres(Server):
     def _process_options(self) -> dict[str, object]:
         # It refuses to run as root; the package made a user for it.
         return {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
+
+
+class Standby(Postgres):
+    """A copy that replays the primary's log as it comes: the primary does not wait for it."""
+
+    def __init__(self, primary: Postgres) -> None:
+        self._primary = primary
+        super().__init__()
+
+    def in_step(self) -> None:
+        """Waits until it has replayed all that the primary has done."""
+        with self._primary.connect() as primary, self.connect() as standby:
+            written = primary.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0]
+            until(
+                lambda: standby.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [written]).fetchone()[0],
+                "the standby has caught up",
+            )
+
+    def promote(self) -> None:
+        with self.connect() as session:
+            assert session.execute("SELECT pg_promote()").fetchone()[0]
+
+    def _initialize(self) -> None:
+        self._run(
+            "pg_basebackup", "--pgdata", self.data, "--host", HOST, "--port", str(self._primary.port), "--username=fencepost",
+            "--checkpoint=fast", "--write-recovery-conf",
+        )
 
 
 class ZooKeeper(Server):

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
+import with_postgres
 
 from holders import Holder
 from s3_clients import Boto3
-from servers import Postgres
+from servers import Postgres, Standby
 from stack import BUCKET, STALE, Stack
 from wait import until
 
@@ -80,6 +81,40 @@ def test_a_sequence_with_a_cache_gives_tokens_out_of_order(
     assert boto.put(BUCKET, key, b"by the second holder", str(tokens[1])).ok
     with stack.refused_once(STALE):
         assert boto.put(BUCKET, key, b"by the third", str(tokens[2])).code == "StaleFenceToken"
+
+
+# A sequence puts so many numbers into the log in advance.
+LOGGED_AHEAD = 32
+
+
+@pytest.mark.parametrize(("lost", "goes_back"), [(LOGGED_AHEAD - 2, False), (LOGGED_AHEAD + 8, True)])
+def test_a_standby_that_lags_takes_the_sequence_back_when_it_has_lost_more_than_was_logged_ahead(
+    postgres: Postgres, stack: Stack, boto: Boto3, key: str, lost: int, goes_back: bool,
+) -> None:
+    # `postgres` is asked for only because it skips or fails where there is none.
+    primary = Postgres()
+    try:
+        with primary.connect() as session:
+            session.execute(with_postgres.SCHEMA)
+        standby = Standby(primary)
+        try:
+            with primary.connect() as session:
+                draw(session)
+                standby.in_step()
+                standby.stop()
+                highest = [draw(session) for _ in range(lost)][-1]
+            assert boto.put(BUCKET, key, b"by the last holder", str(highest)).ok
+            primary.kill()
+            standby.start()
+            standby.promote()
+            with standby.connect() as session:
+                token = draw(session)
+        finally:
+            standby.end()
+    finally:
+        primary.end()
+    assert (token < highest) == goes_back, (token, highest)
+    assert boto.put(BUCKET, key, b"by the next holder", str(token)).code == ("StaleFenceToken" if goes_back else "")
 
 
 def test_setval_is_the_way_out_after_a_restored_backup(
