@@ -1,12 +1,18 @@
-"""What every Python test shares: a binary to test, and an environment that steers no client."""
+"""What every Python test shares: a binary to test, an environment that steers no client, a proxy."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from fencepost import BINARY, clean_environment
+from fencepost import BINARY, Proxy, clean_environment
+from s3_clients import boto_client
+from stack import BUCKET, EMBEDDED, Stack, shared_stack
 
 
 def pytest_configure() -> None:
@@ -18,3 +24,24 @@ def pytest_configure() -> None:
     os.environ.update(clean)
     # For the processes that pytest-xdist starts from here.
     os.environ["FENCEPOST_BIN"] = str(BINARY)
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Gives a new file for a proxy's output on every call."""
+    directory = tmp_path_factory.mktemp("logs")
+    numbers = itertools.count()
+    return lambda: directory / f"proxy-{next(numbers)}.log"
+
+
+@pytest.fixture(scope="session")
+def embedded_stack(logs: Callable[[], Path]) -> Iterator[Stack]:
+    proxy = Proxy.dev(logs())
+    boto_client(proxy.site).create_bucket(Bucket=BUCKET)
+    yield from shared_stack(EMBEDDED, proxy)
+
+
+@pytest.fixture
+def key() -> str:
+    """A key that no other test uses and that has seen no token."""
+    return f"jobs/{uuid.uuid4()}"

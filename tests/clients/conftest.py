@@ -7,7 +7,6 @@ keep out of each other's way by fresh keys, since a fence belongs to a key.
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,18 +18,10 @@ from field import WRITTEN
 from programs import Surroundings
 from s3_clients import CLIENTS, Boto3, boto_client
 from seaweedfs import SeaweedFS
-from stack import BUCKET, EMBEDDED, SEAWEEDFS, STORES, Stack, site_of
+from stack import BUCKET, EMBEDDED, SEAWEEDFS, STORES, Stack, shared_stack, site_of
 from tls import Authority
 
 LARGE_LINES = (30 << 20) // 64
-
-
-@pytest.fixture(scope="session")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
-    """Gives a new file for a proxy's output on every call."""
-    directory = tmp_path_factory.mktemp("logs")
-    numbers = itertools.count()
-    return lambda: directory / f"proxy-{next(numbers)}.log"
 
 
 @pytest.fixture(scope="session")
@@ -43,21 +34,8 @@ def seaweedfs() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def embedded_stack(logs: Callable[[], Path]) -> Iterator[Stack]:
-    proxy = Proxy.dev(logs())
-    boto_client(proxy.site).create_bucket(Bucket=BUCKET)
-    yield from shared_stack(EMBEDDED, proxy)
-
-
-@pytest.fixture(scope="session")
 def seaweedfs_stack(logs: Callable[[], Path], seaweedfs: Site) -> Iterator[Stack]:
     yield from shared_stack(SEAWEEDFS, Proxy.serve(logs(), seaweedfs))
-
-
-def shared_stack(name: str, proxy: Proxy) -> Iterator[Stack]:
-    yield Stack(name, proxy)
-    # A proxy that a whole session of clients used still ends cleanly.
-    assert proxy.stop() == 0, proxy.output()
 
 
 @pytest.fixture(params=[EMBEDDED, SEAWEEDFS])
@@ -86,12 +64,6 @@ def client(client_type: type, stack: Stack, tmp_path: Path) -> object:
 def boto(stack: Stack, tmp_path: Path) -> Boto3:
     """boto3 at the stack, for tests that are not about clients."""
     return Boto3(stack.site, tmp_path)
-
-
-@pytest.fixture
-def key() -> str:
-    """A key that no other test uses and that has seen no token."""
-    return f"jobs/{uuid.uuid4()}"
 
 
 @pytest.fixture(scope="session")

@@ -66,9 +66,12 @@ class Proxy:
             )
 
     @classmethod
-    def dev(cls, log: Path, *, data: Path | None = None, tls: Authority | None = None) -> Proxy:
+    def dev(
+        cls, log: Path, *, data: Path | None = None, tls: Authority | None = None, settings: tuple[str, ...] = (),
+    ) -> Proxy:
         """`fencepost dev`: the proxy and the embedded store in one process."""
         where = [] if data is None else ["--data", str(data)]
+        where += [f"--set={setting}" for setting in settings]
         secured = [] if tls is None else tls.settings()
         proxy = cls(["dev", "--listen", _ANY_PORT, "--admin", _ANY_PORT, *where, *secured], log)
         # The last line that it prints.

@@ -1,4 +1,4 @@
-"""A proxy and the store behind it, as the client tests name them."""
+"""A proxy and the store behind it, as the tests of clients and locks name them."""
 
 from __future__ import annotations
 
@@ -59,3 +59,9 @@ class Stack:
 
     def _refusals(self) -> dict[str, float]:
         return {reason: self.proxy.rejected(BUCKET, reason) for reason in REASONS}
+
+
+def shared_stack(name: str, proxy: Proxy) -> Iterator[Stack]:
+    yield Stack(name, proxy)
+    # A proxy that a whole session of clients used still ends cleanly.
+    assert proxy.stop() == 0, proxy.output()
