@@ -106,7 +106,7 @@ fn the_fence_imports_std_only() {
                 let own = ["use admission", "use attempt", "use effect", "use memory"]
                     .iter()
                     .chain(&["use permit", "use protocol", "use record", "use token"])
-                    .chain(&["use unfenced"]);
+                    .chain(&["use unfenced", "use bearer", "use lease"]);
                 line.starts_with("use ")
                     && !inside.iter().chain(own).any(|start| line.starts_with(start))
             })
