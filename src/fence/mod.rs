@@ -17,6 +17,7 @@ mod memory;
 mod permit;
 mod protocol;
 mod record;
+pub mod reset;
 mod token;
 mod unfenced;
 

@@ -7,6 +7,7 @@ use super::*;
 
 mod barrier;
 mod exclusive;
+mod leases;
 mod machine;
 mod table;
 
