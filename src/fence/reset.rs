@@ -60,9 +60,6 @@ pub fn reset(snapshot: &Snapshot, order: &Order) -> Result<Record, NoReset> {
         bearer: Bearer::default(),
         intents,
         leasing: Leasing { issued: record.leasing.issued, lease: None },
-        resets: Resets {
-            count: record.resets.count.saturating_add(1),
-            last: Some(Box::new(last)),
-        },
+        resets: Resets { count: record.resets.count.saturating_add(1), last: Some(Box::new(last)) },
     })
 }

@@ -325,3 +325,48 @@ async fn a_full_record_makes_writers_wait() {
     }
     assert_eq!(impatient.token(7).put("jobs/9", "y").await.short(), "200");
 }
+
+/// The same over a real store, with its own latency and its own way of losing races.
+async fn over_a_real_store(backend: &Backend) {
+    const WRITERS: u64 = 16;
+    let scope = format!(
+        "[[scope]]\nbucket = \"{}\"\nprefix = \"jobs/\"\nper = \"prefix\"\n",
+        backend.bucket
+    );
+    let settings =
+        format!("fence.settle_delay_milliseconds = 0\nledger.timeout_seconds = 30\n{scope}");
+    let (older, newer) = backend.proxies(&settings).await;
+    let writers = (0..WRITERS).map(|number| {
+        let client = older.token(10);
+        tokio::spawn(async move { client.put(&format!("jobs/{number}"), "x").await.short() })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        assert_eq!(writer.await.unwrap(), "200");
+    }
+    let target = format!("/_fence/claim/{}/jobs/", backend.bucket);
+    let claimed = newer.token(11).send(Method::PUT, &target, "").await;
+    assert_eq!(claimed.short(), "200", "{claimed:?}");
+    for key in ["jobs/1", "jobs/new"] {
+        assert_eq!(older.token(10).put(key, "late").await.short(), "409 StaleFenceToken");
+    }
+    let target = format!("/_fence/lease/{}/jobs/", backend.bucket);
+    let ask = r#"{"action":"acquire","ttl_seconds":60,"holder":"a"}"#;
+    let granted = older.plain().send(Method::POST, &target, ask).await;
+    assert_eq!(json(&granted)["token"], "12", "{granted:?}");
+    assert_eq!(newer.token(11).delete("jobs/1").await.short(), "409 StaleFenceToken");
+    assert_eq!(newer.token(12).delete("jobs/1").await.short(), "204");
+    assert_eq!(newer.token(12).put("jobs/2", "y").await.short(), "200");
+    assert_eq!(newer.plain().get("jobs/2").await.body, "y");
+}
+
+#[tokio::test]
+async fn a_handover_over_seaweedfs() {
+    let Some(backend) = Backend::seaweedfs().await else { return };
+    over_a_real_store(&backend).await;
+}
+
+#[tokio::test]
+async fn a_handover_over_ceph() {
+    let Some(backend) = Backend::ceph().await else { return };
+    over_a_real_store(&backend).await;
+}
