@@ -20,6 +20,7 @@
 
 pub mod admin;
 pub mod auth;
+pub mod client;
 pub mod clock;
 pub mod config;
 #[cfg(feature = "embedded-store")]

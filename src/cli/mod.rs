@@ -2,15 +2,25 @@
 //!
 //! Standard output holds what a command was asked for, standard error holds log lines and what
 //! went wrong. Exit codes: 0 done, 1 failed, 2 the command line or the configuration is wrong and
-//! nothing was begun.
+//! nothing was begun; those of the commands that talk to a proxy are in `exit.rs`.
 
+mod admin;
 mod check;
+#[cfg(unix)]
+mod child;
+mod claim;
 #[cfg(feature = "embedded-store")]
 mod demo;
 #[cfg(feature = "embedded-store")]
 mod dev;
+mod exit;
 mod healthcheck;
+mod lease;
+#[cfg(unix)]
+mod lease_run;
+mod remote;
 mod serve;
+mod table;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -20,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use fencepost::config::flags::{CommonFlags, ServeFlags};
-use fencepost::config::{Config, ConfigError, Environment, Purpose, Sources};
+use fencepost::config::{Config, Environment, Purpose, Sources};
 use fencepost::telemetry;
 
 /// Why a command failed; its sources are printed, too.
@@ -57,6 +67,23 @@ enum Command {
         /// The worker's name
         name: String,
     },
+    /// Shut every older token out of a scope
+    #[command(after_help = claim::HELP)]
+    Claim(Box<claim::ClaimFlags>),
+    /// Locks whose tokens the proxy hands out
+    Lease {
+        #[command(subcommand)]
+        command: lease::LeaseCommand,
+    },
+    /// List the scopes that have a record, over the admin port
+    #[command(after_help = admin::SCOPES_HELP)]
+    Scopes(Box<admin::ScopesFlags>),
+    /// Show what is known of a scope, over the admin port
+    #[command(after_help = admin::INSPECT_HELP)]
+    Inspect(Box<admin::InspectFlags>),
+    /// Set the highest token of a scope, over the admin port
+    #[command(after_help = admin::RESET_HELP)]
+    Reset(Box<admin::ResetFlags>),
     /// Work on configuration files
     Config {
         #[command(subcommand)]
@@ -85,6 +112,11 @@ pub(crate) fn main() -> ExitCode {
         Command::Demo(flags) => demo::run(&flags),
         #[cfg(feature = "embedded-store")]
         Command::DemoWorker { name } => demo::work(&name),
+        Command::Claim(flags) => block_on(claim::run(*flags)),
+        Command::Lease { command } => block_on(lease::run(command)),
+        Command::Scopes(flags) => block_on(admin::scopes(*flags)),
+        Command::Inspect(flags) => block_on(admin::inspect(*flags)),
+        Command::Reset(flags) => block_on(admin::reset(*flags)),
         Command::Config { command: ConfigCommand::Check { file } } => check::run(&file),
         Command::Healthcheck(flags) => healthcheck::run(&flags),
     };
@@ -92,9 +124,9 @@ pub(crate) fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             let failure: &(dyn Error + 'static) = failure.as_ref();
-            print_error(&with_sources(failure));
-            let misconfigured = failure.downcast_ref::<ConfigError>().is_some();
-            ExitCode::from(if misconfigured { 2 } else { 1 })
+            let (text, advice) = (with_sources(failure), exit::advice(failure));
+            print_error(&format!("{text}\n{advice}"));
+            ExitCode::from(exit::code(failure))
         }
     }
 }

@@ -8,11 +8,26 @@ use super::schema::VARIABLE_PREFIX;
 /// <https://no-color.org>.
 const NO_COLOR: &str = "NO_COLOR";
 
-/// The `FENCEPOST_…` variables, by name.
+/// The variables that are no settings but tell the commands that talk to a proxy where it is:
+/// the data port, the admin port, the file of authorities to trust, and which of the tokens in the
+/// admin's token file is theirs.
+pub const CLIENT_VARIABLES: [&str; 4] =
+    ["FENCEPOST_PROXY", "FENCEPOST_ADMIN_URL", "FENCEPOST_CA_FILE", "FENCEPOST_ADMIN_NAME"];
+
+/// The AWS SDKs' variables for an endpoint, the one for S3 alone first: what S3 clients are sent to
+/// is where the proxy is.
+const AWS_ENDPOINTS: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
+
+/// The AWS SDKs' variable for a key pair's public half.
+const AWS_ACCESS_KEY_ID: &str = "AWS_ACCESS_KEY_ID";
+
+/// The `FENCEPOST_…` variables, by name, and what else the commands need to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     ours: BTreeMap<String, String>,
     no_color: bool,
+    aws_endpoints: BTreeMap<String, String>,
+    has_aws_key_pair: bool,
 }
 
 impl Environment {
@@ -40,10 +55,23 @@ impl Environment {
         self.no_color
     }
 
+    /// The endpoint that S3 clients are sent to, by the AWS SDKs' own variables.
+    #[must_use]
+    pub fn aws_endpoint(&self) -> Option<&str> {
+        let mut set = AWS_ENDPOINTS.iter().filter_map(|name| self.aws_endpoints.get(*name));
+        set.next().map(String::as_str)
+    }
+
+    /// Whether the AWS SDKs find a key pair in the environment, and so take a session token from it.
+    #[must_use]
+    pub fn has_aws_key_pair(&self) -> bool {
+        self.has_aws_key_pair
+    }
+
     /// Those that are meant as settings.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.ours.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        all.filter(|(name, _)| !name.starts_with(TEST_PREFIX))
+        all.filter(|(name, _)| !name.starts_with(TEST_PREFIX) && !CLIENT_VARIABLES.contains(name))
     }
 }
 
@@ -51,8 +79,9 @@ impl Environment {
 /// start this program, so it meets them; no setting is named so.
 const TEST_PREFIX: &str = "FENCEPOST_TEST_";
 
-/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes, and whether there is a
-/// `NO_COLOR`.
+/// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes, whether there is a
+/// `NO_COLOR`, and of the AWS SDKs' variables the endpoint and whether there is a key pair. Empty
+/// ones of these count as not set, as they do for the SDKs.
 impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
         let ours = |name: &str| name.starts_with(VARIABLE_PREFIX) && !is_service_link(name);
@@ -60,6 +89,12 @@ impl FromIterator<(String, String)> for Environment {
         for (name, value) in variables {
             if name == NO_COLOR {
                 environment.no_color = !value.is_empty();
+            } else if name == AWS_ACCESS_KEY_ID {
+                environment.has_aws_key_pair = !value.is_empty();
+            } else if AWS_ENDPOINTS.contains(&name.as_str()) {
+                if !value.is_empty() {
+                    environment.aws_endpoints.insert(name, value);
+                }
             } else if ours(&name) {
                 environment.ours.insert(name, value);
             }
@@ -96,7 +131,7 @@ mod tests {
 
     #[test]
     fn only_our_variables_are_kept() {
-        let kept = from(&["PATH", "AWS_ACCESS_KEY_ID", "FENCEPOST_LISTEN", "fencepost_listen"]);
+        let kept = from(&["PATH", "AWS_REGION", "FENCEPOST_LISTEN", "fencepost_listen"]);
         assert_eq!(kept, from(&["FENCEPOST_LISTEN"]));
         assert_eq!(kept.settings().count(), 1);
     }
@@ -107,6 +142,29 @@ mod tests {
         assert!(with("0").no_color());
         assert!(!with("").no_color() && !Environment::default().no_color());
         assert_eq!(with("1").settings().count(), 0, "it is no setting");
+    }
+
+    #[test]
+    fn what_clients_are_told_is_not_a_setting() {
+        let told = from(&CLIENT_VARIABLES);
+        assert_eq!(told.settings().count(), 0);
+        assert!(told.get("FENCEPOST_PROXY").is_some());
+        assert_eq!(from(&["FENCEPOST_PROXIES"]).settings().count(), 1, "a mistyped setting");
+    }
+
+    #[test]
+    fn the_endpoint_for_s3_alone_comes_first() {
+        let with = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Environment::from_iter(pairs)
+        };
+        let both = [("AWS_ENDPOINT_URL", "http://all"), ("AWS_ENDPOINT_URL_S3", "http://s3")];
+        assert_eq!(with(&both).aws_endpoint(), Some("http://s3"));
+        let empty = [("AWS_ENDPOINT_URL", "http://all"), ("AWS_ENDPOINT_URL_S3", "")];
+        assert_eq!(with(&empty).aws_endpoint(), Some("http://all"));
+        assert_eq!(with(&[]).aws_endpoint(), None);
+        assert!(with(&[("AWS_ACCESS_KEY_ID", "AKID")]).has_aws_key_pair());
+        assert!(!with(&[("AWS_ACCESS_KEY_ID", "")]).has_aws_key_pair());
     }
 
     #[test]

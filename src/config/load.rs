@@ -6,7 +6,7 @@ use serde::Deserialize as _;
 use toml::de::{DeValue, ValueDeserializer};
 use toml::{Table, Value};
 
-use super::environment::Environment;
+use super::environment::{CLIENT_VARIABLES, Environment};
 use super::file::{ConfigFile, Reader};
 use super::flags::FlagSetting;
 use super::problem::{ConfigError, Origin, Problem};
@@ -116,7 +116,8 @@ fn read_environment(
 /// Without the prefix, which would make any two names look alike.
 fn closest_variable(name: &str, known: &[String]) -> Option<String> {
     let bare = |name| str::strip_prefix(name, schema::VARIABLE_PREFIX).unwrap_or(name);
-    let all = known.iter().map(String::as_str).chain([super::flags::CONFIG]);
+    let others = CLIENT_VARIABLES.into_iter().chain([super::flags::CONFIG]);
+    let all = known.iter().map(String::as_str).chain(others);
     schema::closest(bare(name), all.map(bare))
         .map(|close| format!("{}{close}", schema::VARIABLE_PREFIX))
 }

@@ -21,6 +21,7 @@
 //! or connects before [`Config::load`] has returned. It opens no file that a setting names and
 //! holds no secret: settings name credential files, they do not contain credentials.
 
+mod admin;
 mod auth;
 mod backend;
 mod environment;
@@ -41,12 +42,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::admin::AdminConfig;
 pub use self::auth::{AuthConfig, AuthMode, TokenSignature};
 pub use self::backend::{
     Addressing, BackendConfig, ChecksumTrailers, ConditionalComplete, ConditionalCopy,
     ConditionalDelete, EtagQuotes, KeyAliasing,
 };
-pub use self::environment::Environment;
+pub use self::environment::{CLIENT_VARIABLES, Environment};
 pub use self::fence::{
     BucketOperations, BucketRule, Compare, FenceConfig, FenceMode, ScopePer, ScopeRule,
     StaleStatus, Tags,
@@ -72,7 +74,7 @@ pub struct Config {
     /// Where clients connect.
     #[serde(deserialize_with = "values::from_text")]
     pub listen: SocketAddr,
-    /// Where `/metrics`, `/livez` and `/readyz` are served.
+    /// Where `/metrics`, `/livez`, `/readyz` and the admin API are served.
     #[serde(deserialize_with = "values::from_text")]
     pub admin_listen: SocketAddr,
     /// How log lines look.
@@ -89,6 +91,8 @@ pub struct Config {
     pub backend: BackendConfig,
     /// Clients' signatures.
     pub auth: AuthConfig,
+    /// The admin API.
+    pub admin: AdminConfig,
     /// The records.
     pub ledger: LedgerConfig,
     /// The protocol, and the defaults of every bucket.
@@ -115,6 +119,7 @@ impl Default for Config {
             tls: TlsConfig::default(),
             backend: BackendConfig::default(),
             auth: AuthConfig::default(),
+            admin: AdminConfig::default(),
             ledger: LedgerConfig::default(),
             fence: FenceConfig::default(),
             limits: LimitsConfig::default(),

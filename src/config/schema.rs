@@ -12,8 +12,8 @@ use serde::de::{Deserializer, Error as _, Visitor};
 use toml::Value;
 
 use super::{
-    AuthConfig, BackendConfig, BucketRule, Config, FenceConfig, LedgerConfig, LimitsConfig,
-    ScopeRule, TlsConfig,
+    AdminConfig, AuthConfig, BackendConfig, BucketRule, Config, FenceConfig, LedgerConfig,
+    LimitsConfig, ScopeRule, TlsConfig,
 };
 
 /// What the variables' names begin with.
@@ -22,11 +22,12 @@ pub(super) const VARIABLE_PREFIX: &str = "FENCEPOST_";
 type Fields = &'static [&'static str];
 
 /// The tables of the file, and what each may hold.
-pub(super) static SECTIONS: LazyLock<[(&str, Fields); 6]> = LazyLock::new(|| {
+pub(super) static SECTIONS: LazyLock<[(&str, Fields); 7]> = LazyLock::new(|| {
     [
         ("tls", fields_of::<TlsConfig>()),
         ("backend", fields_of::<BackendConfig>()),
         ("auth", fields_of::<AuthConfig>()),
+        ("admin", fields_of::<AdminConfig>()),
         ("ledger", fields_of::<LedgerConfig>()),
         ("fence", fields_of::<FenceConfig>()),
         ("limits", fields_of::<LimitsConfig>()),

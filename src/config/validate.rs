@@ -38,6 +38,14 @@ fn listeners(config: &Config, rule: Rule<'_>) {
              (auth.allow_none_beyond_loopback = true)"
         )
     });
+    let closed = config.admin.token_file.is_none() || admin.ip().is_loopback();
+    rule("admin.token_file", closed || config.admin.allow_beyond_loopback, &|| {
+        format!(
+            "would let whoever reaches {admin} and has a token reset the fence, and tokens travel \
+             unencrypted; have admin_listen on a loopback address, or say so with \
+             admin.allow_beyond_loopback = true"
+        )
+    });
     let overlap = data.port() == admin.port()
         && data.port() != 0
         && (data.ip() == admin.ip() || data.ip().is_unspecified() || admin.ip().is_unspecified());

@@ -1,13 +1,14 @@
 //! The proxy as a whole: assembled, probed, served, drained.
 
 pub mod certificates;
-mod pem;
+pub(crate) mod pem;
+mod secret_file;
 mod settings;
 pub mod store;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_credential_types::Credentials;
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use self::certificates::{CertificateError, Certificates};
 use self::store::StoreError;
-use crate::admin::{self, Admin, Probe, Readiness};
+use crate::admin::{self, Admin, AdminGate, AdminTokens, Probe, Readiness};
 use crate::auth::{AccessKeyId, CredentialsError, KeyRing, SecretKey};
 use crate::config::{AuthMode, BackendUrl, Config};
 use crate::fence::Rules;
@@ -66,6 +67,14 @@ pub enum StartError {
         /// Where they come from.
         origin: String,
         /// What is wrong with them.
+        reason: String,
+    },
+    /// The tokens of the admin API.
+    #[error("admin.token_file {path}: {reason}", path = .path.display())]
+    AdminTokens {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
         reason: String,
     },
     /// The client for the store.
@@ -122,6 +131,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::new());
         let readiness = Readiness::new(config.ledger.bucket.as_str());
+        let admin_api = admin_gate(config)?;
         let certificates = Certificates::load(&config.tls).await?;
         let data = bind(config.listen, config.listener_limits(), metrics.traffic()).await?;
         let data = match &certificates {
@@ -132,7 +142,7 @@ impl Server {
             bind(config.admin_listen, admin::LIMITS, crate::telemetry::Traffic::unregistered())
                 .await?;
         let admin_address = admin_listener.local_addr();
-        let admin_handler = Admin::new(Arc::clone(&metrics), readiness.clone());
+        let admin_handler = Admin::new(Arc::clone(&metrics), readiness.clone()).with_api(admin_api);
         let admin = tokio::spawn(async move {
             admin_listener.serve(admin_handler, std::future::pending()).await;
         });
@@ -281,11 +291,20 @@ fn authentication(
     }
 }
 
-fn key_ring(path: &PathBuf) -> Result<KeyRing, StartError> {
+fn key_ring(path: &Path) -> Result<KeyRing, StartError> {
     let wrong = |reason: String| StartError::ClientCredentials {
         origin: format!("auth.credentials_file {}", path.display()),
         reason,
     };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = secret_file::read(path).map_err(|error| wrong(error.to_string()))?;
     KeyRing::parse_file(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// The admin API: off without a token file.
+fn admin_gate(config: &Config) -> Result<AdminGate, StartError> {
+    let Some(path) = &config.admin.token_file else { return Ok(AdminGate::default()) };
+    let wrong = |reason: String| StartError::AdminTokens { path: path.clone(), reason };
+    let text = secret_file::read(path).map_err(|error| wrong(error.to_string()))?;
+    let tokens = AdminTokens::parse_file(&text).map_err(|error| wrong(error.to_string()))?;
+    Ok(AdminGate::new(tokens))
 }

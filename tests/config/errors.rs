@@ -119,6 +119,20 @@ fn a_url_with_a_password_in_it_is_refused_and_not_shown() {
 }
 
 #[test]
+fn the_admin_api_is_on_loopback_unless_somebody_insists() {
+    let open = "admin_listen = \"0.0.0.0:9001\"\n[admin]\n";
+    assert_eq!(in_file(open), [""; 0], "it is off");
+    let on = format!("{open}token_file = \"tokens\"\n");
+    let found = in_file(&on);
+    assert!(
+        found.len() == 1 && found[0].starts_with("test.toml:3: admin.token_file: "),
+        "{found:?}"
+    );
+    assert_eq!(in_file(&format!("{on}allow_beyond_loopback = true\n")), [""; 0]);
+    assert_eq!(in_file("[admin]\ntoken_file = \"tokens\"\n"), [""; 0]);
+}
+
+#[test]
 fn without_authentication_only_loopback_may_be_listened_on() {
     let open = "listen = \"0.0.0.0:9000\"\n[auth]\nmode = \"none\"\n";
     let found = in_file(open);

@@ -47,6 +47,7 @@ fn every_setting_has_a_variable_of_its_own_that_sets_it() {
             "backend.url",
             "backend.ca_file",
             "auth.credentials_file",
+            "admin.token_file",
             "ledger.prefix",
         ];
         assert_eq!(is_optional, free_text.contains(&setting.key.as_str()), "{setting:?} {found:?}");

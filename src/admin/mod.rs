@@ -5,6 +5,7 @@
 //! | `GET /metrics` | 200, all metrics in Prometheus' text format |
 //! | `GET /livez` | 200 `ok` as long as the process serves at all |
 //! | `GET /readyz` | 200 or 503 and JSON: whether fenced writes can be served, and why not |
+//! | `/scopes`, `/scopes/{bucket}/{path}` | the admin API (`api.rs`), for whoever has a token |
 //! | another method | 405 with `Allow` |
 //! | another path | 404 |
 //!
@@ -19,9 +20,12 @@
 //! }
 //! ```
 //!
-//! `probe.state` is `pending`, `passed` or `failed`, the last with `error` for `findings`. There is
-//! no authentication and nothing that changes anything; the listener is bound to loopback unless
-//! configured otherwise.
+//! `probe.state` is `pending`, `passed` or `failed`, the last with `error` for `findings`. Nothing
+//! but the API asks who it is, and nothing but the API changes anything; the listener is bound to
+//! loopback unless configured otherwise.
+
+mod api;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -32,10 +36,12 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header, request};
 use http_body_util::Full;
 use serde::Serialize;
 
+pub use self::api::{AdminApi, AdminError, AdminGate, Page, ResetDone, ResetOrder};
+pub use self::tokens::{AdminTokens, TokenFileError, parse_tokens};
 use crate::listener::{Handler, Limits, Refusal, RequestBody};
 use crate::telemetry::Metrics;
 
-/// Limits of the admin listener: a scraper, a kubelet and a person at a time, no bodies.
+/// Limits of the admin listener: a scraper, a kubelet and a person at a time, small bodies.
 pub const LIMITS: Limits = Limits {
     header_bytes_max: 8192,
     connections_max: 64,
@@ -163,13 +169,20 @@ impl State {
 pub struct Admin {
     metrics: Arc<Metrics>,
     readiness: Readiness,
+    api: AdminGate,
 }
 
 impl Admin {
-    /// Serves these metrics and this readiness.
+    /// Serves these metrics and this readiness. The API is off.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, readiness: Readiness) -> Self {
-        Self { metrics, readiness }
+        Self { metrics, readiness, api: AdminGate::default() }
+    }
+
+    /// Serves the API, too.
+    #[must_use]
+    pub fn with_api(self, api: AdminGate) -> Self {
+        Self { api, ..self }
     }
 
     /// The answer to a request, by its head alone.
@@ -178,7 +191,7 @@ impl Admin {
             "/metrics" => Self::metrics,
             "/livez" => Self::livez,
             "/readyz" => Self::readyz,
-            _ => return text(StatusCode::NOT_FOUND, "try /metrics, /livez or /readyz\n"),
+            _ => return text(StatusCode::NOT_FOUND, "try /metrics, /livez, /readyz or /scopes\n"),
         };
         if method != Method::GET && method != Method::HEAD {
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD only\n");
@@ -217,6 +230,9 @@ impl Handler for Admin {
     type Body = Full<Bytes>;
 
     async fn handle(&self, request: Request<RequestBody>) -> Response<Full<Bytes>> {
+        if AdminGate::has(request.uri().path()) {
+            return self.api.answer(request).await;
+        }
         self.respond(request.method(), request.uri().path())
     }
 
