@@ -23,8 +23,10 @@ pub struct FenceConfig {
     pub attempts_max: Count<1, 1000>,
     /// How long an operation may wait for others on its scope before it is answered 503.
     pub contention_wait_seconds_max: Seconds<0, 600>,
-    /// How many open intents one record may hold; beyond it writes are answered 503.
+    /// How many open intents the record of one object may hold; beyond it writes are answered 503.
     pub intents_max: Count<1, 10_000>,
+    /// The same of a scope of many keys.
+    pub scope_intents_max: Count<1, 10_000>,
     /// The store cuts off a body that has stopped arriving within this time (F9). An assumption
     /// about the store, not a timeout of the proxy.
     pub body_stall_seconds: Seconds<1, 86_400>,
@@ -51,6 +53,7 @@ impl Default for FenceConfig {
             attempts_max: Count::new(8),
             contention_wait_seconds_max: Seconds::new(10),
             intents_max: Count::new(64),
+            scope_intents_max: Count::new(1024),
             body_stall_seconds: Seconds::new(300),
             assembly_seconds_max: Seconds::new(600),
             signature_lifetime_seconds: Seconds::new(900),

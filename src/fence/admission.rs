@@ -98,7 +98,7 @@ fn entered(operation: &Operation, snapshot: &Snapshot, intents: Vec<Intent>) -> 
 }
 
 /// Whether the record holds already all that the operation's entry would leave of its token.
-fn has_entered(operation: &Operation, snapshot: &Snapshot) -> bool {
+pub(super) fn has_entered(operation: &Operation, snapshot: &Snapshot) -> bool {
     snapshot.record.as_ref().is_some_and(|record| {
         let bearer = record.bearer.after(record.token, &operation.bearer, operation.token);
         record.token == operation.token && record.bearer == bearer

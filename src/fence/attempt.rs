@@ -400,6 +400,7 @@ impl Attempt {
     fn swap_failed(&mut self, terms: Option<Terms>) -> Effect {
         if let Some(id) = terms.and_then(|terms| terms.intent) {
             self.memory.settle(id);
+            self.memory.doubted = true;
         }
         self.memory.forget_record();
         self.finish(Verdict::Unavailable)
@@ -439,6 +440,19 @@ impl Attempt {
             self.tag = None;
         }
         self.pause(After::Restart, why)
+    }
+
+    /// Begins anew, by the record that has just been loaded. A stream cannot: its form is chosen.
+    fn start_over(&mut self) -> Effect {
+        self.record_fresh = true;
+        self.done_before = false;
+        if self.draft.is_none() {
+            self.tag = None;
+        }
+        match self.next_round() {
+            Some(verdict) => self.finish(verdict),
+            None => self.proceed(),
+        }
     }
 
     fn settle_sent(&mut self) {

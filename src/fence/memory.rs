@@ -44,6 +44,9 @@ pub struct Memory {
     pub(super) tag: Option<Tag>,
     pub(super) chain: Option<Chain>,
     pub(super) settled: Vec<IntentId>,
+    /// The answer to a swap was lost, and no other has taken its place since: it may yet land, with
+    /// an intent that is settled already.
+    pub(super) doubted: bool,
     pub(super) cleared: Option<Cleared>,
 }
 
@@ -75,7 +78,8 @@ impl Memory {
     pub fn withdrawal(&self) -> Option<Swap> {
         let snapshot = self.snapshot.as_ref()?;
         let next = self.without_settled(snapshot).record?;
-        (next.intents.len() < snapshot.intents().len())
+        // The same record again is another version, on which the lost swap cannot land.
+        (self.doubted || next.intents.len() < snapshot.intents().len())
             .then(|| Swap { base: snapshot.version.clone(), next })
     }
 
@@ -94,6 +98,7 @@ impl Memory {
     /// was settled while `next` was on its way is still to be withdrawn.
     pub fn swapped(&mut self, next: Record, version: RecordVersion) {
         let time = self.snapshot.as_ref().and_then(|snapshot| snapshot.time);
+        self.doubted = false;
         self.settled.retain(|id| next.intents.iter().any(|intent| intent.id == *id));
         self.snapshot = Some(Snapshot { record: Some(next), version, time });
     }
@@ -111,11 +116,16 @@ impl Memory {
 
     /// Every settled intent that the loaded record does not hold needs no withdrawal.
     pub fn withdrawn(&mut self) {
-        self.settled.clear();
+        if !self.doubted {
+            self.settled.clear();
+        }
     }
 
     /// Forgets the settled intents that this record, which the ledger has just shown, does not hold.
     pub fn drop_withdrawn(&mut self, snapshot: &Snapshot) {
+        if self.doubted {
+            return;
+        }
         let intents = snapshot.intents();
         self.settled.retain(|id| intents.iter().any(|intent| intent.id == *id));
     }
@@ -148,13 +158,19 @@ impl Memory {
         for id in &other.settled {
             self.settle(*id);
         }
+        self.doubted |= other.doubted;
         self.cleared = self.cleared.max(other.cleared);
+    }
+
+    /// Drops the chain, which asks nobody whether a person has reset the record.
+    pub fn forget_chain(&mut self) {
+        self.chain = None;
     }
 
     /// What another run of the scope may begin with, on a key whose tag was seen to be `tag`.
     #[must_use]
     pub fn for_key(&self, tag: Option<Tag>) -> Self {
-        Self { tag, chain: None, ..self.clone() }
+        Self { tag, chain: None, doubted: false, ..self.clone() }
     }
 
     /// The tag that the object is remembered to have.

@@ -21,6 +21,9 @@ use crate::scope::Extent;
 /// never overwritten (F11).
 const FORMAT: u32 = 2;
 
+/// A record with more intents is written without white space.
+const PRETTY_INTENTS_MAX: usize = 16;
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecordJson {
@@ -160,7 +163,12 @@ pub fn encode(scope: &Scope, record: &Record, nonce: u128) -> Vec<u8> {
             at: reset.at.0,
         }),
     };
-    serde_json::to_vec_pretty(&json).expect("strings and numbers can be written as JSON")
+    // For people as long as people would read it.
+    let written = match record.intents.len() {
+        0..=PRETTY_INTENTS_MAX => serde_json::to_vec_pretty(&json),
+        _ => serde_json::to_vec(&json),
+    };
+    written.expect("strings and numbers can be written as JSON")
 }
 
 fn encode_lease(lease: &Lease) -> LeaseJson {

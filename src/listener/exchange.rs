@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::body::{Discard, InFlight, RequestBody, ResponseBody, Unread};
 use super::connection::reached;
 use super::pace::Pace;
-use super::{ClientAddress, Handler, Phase, Refusal, RequestId, Shared, target};
+use super::{ClientAddress, ClientPresence, Handler, Phase, Refusal, RequestId, Shared, target};
 
 /// Who asks.
 pub(super) struct Peer {
@@ -77,10 +77,12 @@ fn admit<H>(
 
 /// Lets the handler answer, in a task that outlives the connection.
 async fn handle<H: Handler>(
-    request: Request<RequestBody>,
+    mut request: Request<RequestBody>,
     in_flight: InFlight,
     shared: &Arc<Shared<H>>,
 ) -> (Response<H::Body>, Option<InFlight>) {
+    let (present, presence) = ClientPresence::new(shared.phase.clone());
+    request.extensions_mut().insert(presence);
     let head = without_headers(&request);
     let task = tokio::spawn({
         let shared = Arc::clone(shared);
@@ -92,7 +94,10 @@ async fn handle<H: Handler>(
             }
         }
     });
-    match task.await {
+    let ended = task.await;
+    // It is dropped before, together with this future, when the client has gone away.
+    drop(present);
+    match ended {
         Ok(Some((answer, in_flight))) => (answer, Some(in_flight)),
         // The connection is being cut as well; there is nobody to answer.
         Ok(None) => pending().await,

@@ -18,7 +18,7 @@
 //!   beyond them the stream is reset, with `NO_ERROR` (RFC 9113, 8.1).
 //! - **It runs to its end.** It is a task of its own and goes on when its client disconnects: a
 //!   fenced write that has been sent has to be settled whoever is still listening. Only the end of
-//!   a drain cuts it.
+//!   a drain cuts it. Who only waits can ask its [`ClientPresence`] whether anybody is still there.
 //! - **Its request is well-formed**: one `Host` (on HTTP/2 that is `:authority`), a target in
 //!   origin form or in absolute form for that host (`target.rs` tells which bytes a target can
 //!   have). The path and query are the bytes the client sent.
@@ -43,6 +43,7 @@ mod http1;
 mod http2;
 mod lent;
 mod pace;
+mod presence;
 mod rewind;
 mod signals;
 mod stall;
@@ -60,6 +61,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 pub use self::body::{BodyError, RequestBody};
 pub use self::handler::{ClientAddress, Handler, Refusal, RequestId};
+pub use self::presence::ClientPresence;
 pub use self::signals::termination;
 pub use self::tls::Tls;
 use crate::telemetry::Traffic;

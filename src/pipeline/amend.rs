@@ -11,6 +11,9 @@ use crate::ledger::{Scope, SwapOutcome};
 /// The pause after a lost swap.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How long it waits for the proxy's own operations at least.
+const PATIENCE_MIN: Duration = Duration::from_secs(5);
+
 /// Why a record was not changed.
 #[derive(Debug)]
 pub(super) enum NotAmended<E> {
@@ -34,18 +37,21 @@ impl Proxy {
         slot: &Slot,
         change: impl Fn(&Snapshot) -> Result<(Option<Record>, T), E> + Send + Sync,
     ) -> Result<T, NotAmended<E>> {
+        let patience = self.0.settings.contention_wait_max.max(PATIENCE_MIN);
         for round in 0..=self.0.settings.protocol.rounds_max {
             if round > 0 {
                 tokio::time::sleep(jittered(PAUSE)).await;
             }
             let amended = if scope.holds_many() {
                 let many = slot.many();
-                let _turn = many.turn.lock().await;
+                let turn = tokio::time::timeout(patience, many.turn.lock()).await;
+                let Ok(_turn) = turn else { return Err(NotAmended::LostRaces) };
                 let (amended, now) = self.amend_once(scope, slot, &change).await?;
                 many.with_memory(|memory| memory.follow(now));
                 amended
             } else {
-                let mut memory = slot.memory.lock().await;
+                let place = tokio::time::timeout(patience, slot.memory.lock()).await;
+                let Ok(mut memory) = place else { return Err(NotAmended::LostRaces) };
                 let (amended, now) = self.amend_once(scope, slot, &change).await?;
                 memory.follow(now);
                 amended

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use http::request::Parts;
 use http::{Method, Response};
 use serde::Serialize;
 
@@ -14,8 +15,10 @@ use super::fenced_write::{Deed, Holder, Origin, protocol_of, unrecorded};
 use super::own::{self, OwnRequest};
 use super::token::{self, TokenSignature};
 use super::{Proxy, ResponseBody, Understood, respond};
+use crate::auth::Form;
 use crate::clock;
 use crate::fence::{Change, ClientCondition, Enforcement, KeyId, Mode, OperationId, Verdict};
+use crate::listener::ClientPresence;
 use crate::policy::Place;
 use crate::s3::{Bucket, ObjectKey, Query, S3Error, Target};
 use crate::upstream::{Route, WriteRequest};
@@ -31,6 +34,9 @@ const FENCE_CLAIMED: HeaderName = HeaderName::from_static("x-fence-claimed");
 
 /// The longest that anybody may wait.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// The longest try of a claim: less than the life of the signature that it may need in the end.
+const TRY_MAX: Duration = Duration::from_secs(30);
 
 /// Stands for every key in messages about a whole bucket.
 const EVERY_KEY: &str = "*";
@@ -50,8 +56,8 @@ impl Proxy {
         let place = self.place_named(&request.bucket, &request.name)?;
         let token = request.token.ok_or_else(respond::claim_without_token)?;
         let holder = Holder { token, bearer: request.bearer.clone(), stamp: None };
-        let patience = self.patience(&request.parts.headers)?;
-        self.claim(&place, &holder, request.origin(), patience).await?;
+        let patience = self.patience(&request.parts)?;
+        self.claim(&place, &holder, request.origin(), &patience).await?;
         Ok(own::json(&Claimed { scope: place.scope.to_string(), token: token.to_string() }))
     }
 
@@ -65,6 +71,10 @@ impl Proxy {
         let reads = matches!(request.parts.method, Method::GET | Method::HEAD);
         if value != "true" || !reads {
             return Err(respond::malformed_header(FENCE_CLAIM));
+        }
+        // It changes the record, so that it is no read to a page that some browser shows.
+        if request.verified.form == Form::None && request.parts.headers.contains_key(ORIGIN) {
+            return Err(respond::sent_by_a_page());
         }
         let signature = self.0.settings.token_signature;
         if signature == TokenSignature::Signed
@@ -92,8 +102,8 @@ impl Proxy {
         refuse_unfenced(&place)?;
         let token = request.token.ok_or_else(respond::claim_without_token)?;
         let holder = Holder { token, bearer: request.bearer.clone(), stamp: None };
-        let patience = self.patience(&request.parts.headers)?;
-        self.claim(&place, &holder, request.origin(), patience).await?;
+        let patience = self.patience(&request.parts)?;
+        self.claim(&place, &holder, request.origin(), &patience).await?;
         let mut response = self.read(request, body).await?;
         if let Ok(scope) = HeaderValue::from_str(&place.scope.to_string()) {
             response.headers_mut().insert(FENCE_CLAIMED, scope);
@@ -101,13 +111,24 @@ impl Proxy {
         Ok(response)
     }
 
+    /// The fenced scope that a key or a prefix names.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`any_place_named`](Self::any_place_named); and when the scope is not fenced.
+    pub(super) fn place_named(&self, bucket: &Bucket, name: &[u8]) -> Result<Place, S3Error> {
+        let place = self.any_place_named(bucket, name)?;
+        refuse_unfenced(&place)?;
+        Ok(place)
+    }
+
     /// The scope that a key or a prefix names.
     ///
     /// # Errors
     ///
     /// When it is a prefix that is no scope, or that holds several, so that a claim of it would shut
-    /// nobody out; and when the scope is not fenced.
-    pub(super) fn place_named(&self, bucket: &Bucket, name: &[u8]) -> Result<Place, S3Error> {
+    /// nobody out.
+    pub(super) fn any_place_named(&self, bucket: &Bucket, name: &[u8]) -> Result<Place, S3Error> {
         let whole_bucket = name.is_empty();
         let key = if whole_bucket { EVERY_KEY.as_bytes() } else { name };
         let key = ObjectKey::new(key).ok_or_else(|| respond::not_a_scope(bucket, name))?;
@@ -124,18 +145,19 @@ impl Proxy {
         if !fits {
             return Err(respond::not_a_scope(bucket, name));
         }
-        refuse_unfenced(&place)?;
         Ok(place)
     }
 
     /// How long the client is willing to wait for others.
-    fn patience(&self, headers: &HeaderMap) -> Result<Duration, S3Error> {
-        let Some(value) = headers.get(&FENCE_WAIT) else {
-            return Ok(self.0.settings.contention_wait_max);
+    fn patience(&self, parts: &Parts) -> Result<Patience, S3Error> {
+        let presence = parts.extensions.get().cloned();
+        let Some(value) = parts.headers.get(&FENCE_WAIT) else {
+            return Ok(Patience { wait: self.0.settings.contention_wait_max, presence });
         };
         let seconds = value.to_str().ok().and_then(|text| text.parse().ok());
         let wait = seconds.map(Duration::from_secs).filter(|wait| *wait <= WAIT_MAX);
-        wait.ok_or_else(|| respond::malformed_header(FENCE_WAIT))
+        let wait = wait.ok_or_else(|| respond::malformed_header(FENCE_WAIT))?;
+        Ok(Patience { wait, presence })
     }
 
     /// Refuses what cannot be claimed on this store.
@@ -153,9 +175,61 @@ impl Proxy {
         place: &Place,
         holder: &Holder,
         origin: Origin,
-        patience: Duration,
+        patience: &Patience,
     ) -> Result<(), S3Error> {
         self.refuse_claim(place)?;
+        let (verdict, findings) = self.enter(place, holder, origin, patience).await;
+        match verdict {
+            Verdict::Claimed | Verdict::Applied { .. } => return Ok(()),
+            // A new holder's first act: its token should have been the newest.
+            Verdict::Stale { .. } => {
+                self.0.metrics.token_regressed(place.scope.bucket.as_str());
+            }
+            Verdict::Done
+            | Verdict::AlreadyAbsent
+            | Verdict::Mismatched(_)
+            | Verdict::Barred(_)
+            | Verdict::ConditionFailed(_)
+            | Verdict::Rejected
+            | Verdict::BodyFailed
+            | Verdict::Contended(_)
+            | Verdict::Unavailable
+            | Verdict::OutcomeUnknown
+            | Verdict::Broken => {}
+        }
+        let status = self.0.settings.stale_status;
+        Err(respond::refusal(verdict, findings, holder.token, place, status))
+    }
+
+    /// The same, with the fence's verdict.
+    pub(super) async fn enter(
+        &self,
+        place: &Place,
+        holder: &Holder,
+        origin: Origin,
+        patience: &Patience,
+    ) -> (Verdict, Findings) {
+        let deadline = clock::monotonic() + patience.wait;
+        loop {
+            let left = deadline.saturating_duration_since(clock::monotonic());
+            let (verdict, findings) = self.enter_within(place, holder, patience, left).await;
+            let waits = matches!(verdict, Verdict::Barred(_) | Verdict::Contended(_));
+            let goes_on = waits && !patience.is_over() && clock::monotonic() < deadline;
+            if !goes_on {
+                self.record(&place.scope, holder.token, origin, &verdict, &findings);
+                return (verdict, findings);
+            }
+        }
+    }
+
+    /// One try, which is over before what it may have to send is too old to be taken.
+    async fn enter_within(
+        &self,
+        place: &Place,
+        holder: &Holder,
+        patience: &Patience,
+        left: Duration,
+    ) -> (Verdict, Findings) {
         let protocol = protocol_of(&self.0.settings, place);
         let slot = self.0.scopes.slot(&place.scope);
         let (verdict, findings) =
@@ -177,32 +251,36 @@ impl Proxy {
                     if place.scope.holds_many() {
                         operation.key = KeyId::new("");
                     }
-                    self.run(protocol, operation, deed, &place.scope, &slot, None, patience).await
+                    let wait = left.min(TRY_MAX);
+                    let scope = &place.scope;
+                    let run = self.run(protocol, operation, deed, scope, &slot, None, wait);
+                    let Some(presence) =
+                        patience.presence.clone().filter(|_| !unrecorded(&protocol))
+                    else {
+                        return run.await;
+                    };
+                    // Nothing of it is sent to the store, so that it may be cut off at any time.
+                    tokio::select! {
+                        ended = run => ended,
+                        () = presence.gone() => (Verdict::Unavailable, Findings::default()),
+                    }
                 }
             };
-        self.record(&place.scope, holder.token, origin, &verdict, &findings);
-        if matches!(verdict, Verdict::Stale { .. }) {
-            // A new holder's first act: its token should have been the newest.
-            self.0.metrics.token_regressed(place.scope.bucket.as_str());
-        }
-        match verdict {
-            Verdict::Claimed | Verdict::Applied { .. } => Ok(()),
-            other @ (Verdict::Done
-            | Verdict::AlreadyAbsent
-            | Verdict::Stale { .. }
-            | Verdict::Mismatched(_)
-            | Verdict::Barred(_)
-            | Verdict::ConditionFailed(_)
-            | Verdict::Rejected
-            | Verdict::BodyFailed
-            | Verdict::Contended(_)
-            | Verdict::Unavailable
-            | Verdict::OutcomeUnknown
-            | Verdict::Broken) => {
-                let status = self.0.settings.stale_status;
-                Err(respond::refusal(other, findings, holder.token, place, status))
-            }
-        }
+        (verdict, findings)
+    }
+}
+
+/// How long somebody waits for others, and whether anybody is left to wait.
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    pub(super) wait: Duration,
+    pub(super) presence: Option<ClientPresence>,
+}
+
+impl Patience {
+    /// Whether the client has gone away.
+    pub(super) fn is_over(&self) -> bool {
+        self.presence.as_ref().is_some_and(ClientPresence::is_gone)
     }
 }
 

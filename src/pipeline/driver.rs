@@ -8,7 +8,7 @@ use http::{HeaderMap, Method};
 use tokio::sync::MutexGuard;
 
 use super::body::ClientBody;
-use super::scopes::Slot;
+use super::scopes::{KeyGuard, Slot};
 use super::{Proxy, respond};
 use crate::auth::{BodyOutcome, PayloadHash, VerifiedBody};
 use crate::clock;
@@ -23,6 +23,9 @@ use crate::upstream::{BodyEnd, HeldWrite, PutBody, Route, SendError, WriteAnswer
 
 /// The first pause after a lost race; every further one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// How long a swap with others is waited for at least.
+const SWAP_WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// How many keys are looked at at a time.
 const LOOKS_IN_FLIGHT_MAX: usize = 16;
@@ -68,7 +71,7 @@ pub(super) struct Driver<'a> {
     /// The one place in the scope; a stream takes it when its bytes are there.
     pub(super) guard: Option<MutexGuard<'a, Memory>>,
     /// In a scope of many keys, the one place on the key.
-    pub(super) key_guard: Option<MutexGuard<'a, ()>>,
+    pub(super) key_guard: Option<KeyGuard<'a>>,
     /// The operation is exclusive, in a scope of many keys.
     pub(super) takes_turn: bool,
     /// The leave to swap the record of a scope of many keys.
@@ -98,12 +101,13 @@ impl Driver<'_> {
             };
             self.key_guard = Some(guard);
         }
-        let mut memory = many.memory_for(&key);
+        let (scopes, bucket) = (&self.proxy.0.scopes, &self.scope.bucket);
+        let mut memory = scopes.memory_for(many, bucket, &key);
         self.refresh(&protocol, &operation, &mut memory, loaded);
         let attempt = Attempt::new(protocol, operation, memory);
         let (verdict, memory) = self.drive(attempt).await;
         let owes = memory.owes_withdrawal();
-        many.take_back(key, &memory);
+        scopes.take_back(many, bucket, key, &memory);
         if owes {
             self.proxy.settle_later(self.scope, slot);
         }
@@ -119,7 +123,12 @@ impl Driver<'_> {
         memory: &mut Memory,
         loaded: Option<Snapshot>,
     ) {
-        if memory.refuses(protocol, operation) && !self.slot.is_known() {
+        if !self.slot.may_chain() {
+            memory.forget_chain();
+        }
+        let before_a_reset = |snapshot: &Snapshot| self.slot.has_been_reset_since(snapshot);
+        let outdated = memory.snapshot().is_some_and(before_a_reset);
+        if outdated || (memory.refuses(protocol, operation) && !self.slot.is_known()) {
             memory.forget_record();
         }
         if let Some(snapshot) = loaded {
@@ -141,8 +150,12 @@ impl Driver<'_> {
                 Effect::Look(keys) => self.look(keys).await,
                 Effect::Begin(permit) => self.begin(permit).await,
                 Effect::Swap(_) if attempt.may_join() => {
-                    let together = self.proxy.swap_together(self.scope, self.slot, attempt).await;
-                    let Some((same, outcome)) = together else {
+                    let wait = self.deadline.saturating_duration_since(clock::monotonic());
+                    let together = self.proxy.swap_together(self.scope, self.slot, attempt);
+                    // Whoever does not wait for the answer has not entered: what was registered for
+                    // it is settled by those who swap.
+                    let together = tokio::time::timeout(wait.max(SWAP_WAIT_MIN), together).await;
+                    let Some((same, outcome)) = together.ok().flatten() else {
                         self.findings.trouble = Some("the swap was given up".into());
                         self.give_up_stream().await;
                         return (Verdict::Unavailable, Memory::default());
@@ -165,14 +178,25 @@ impl Driver<'_> {
 
     /// What is exclusive looks at its object under the record that it then swaps, so that nobody
     /// else of this proxy swaps it in between.
-    async fn take_turn(&mut self) {
+    ///
+    /// `false`: others have kept it for too long.
+    async fn take_turn(&mut self) -> bool {
         if self.takes_turn && self.turn.is_none() {
-            self.turn = Some(self.slot.many().turn.lock().await);
+            let wait = self.deadline.saturating_duration_since(clock::monotonic());
+            let turn = self.slot.many().turn.lock();
+            self.turn = tokio::time::timeout(wait, turn).await.ok();
+            if self.turn.is_none() {
+                self.findings.trouble = Some("others have the scope's turn".into());
+                return false;
+            }
         }
+        true
     }
 
     async fn observe(&mut self) -> Outcome {
-        self.take_turn().await;
+        if !self.take_turn().await {
+            return Outcome::ObserveFailed;
+        }
         match self.proxy.0.upstream.observe(&self.request.route_of_object()).await {
             Ok(observed) => {
                 self.findings.observed = Some(observed.headers);
@@ -209,7 +233,9 @@ impl Driver<'_> {
     }
 
     async fn load(&mut self) -> Outcome {
-        self.take_turn().await;
+        if !self.take_turn().await {
+            return Outcome::LedgerFailed;
+        }
         match self.proxy.load(self.scope).await {
             Ok(snapshot) => {
                 self.slot.note(&snapshot);
@@ -223,7 +249,9 @@ impl Driver<'_> {
     }
 
     async fn swap(&mut self, swap: Swap) -> Outcome {
-        self.take_turn().await;
+        if !self.take_turn().await {
+            return Outcome::SwapLost;
+        }
         let swapped = self.proxy.swap(self.scope, &swap).await;
         if self.scope.holds_many() {
             self.slot.many().with_memory(|memory| match &swapped {

@@ -59,9 +59,15 @@ impl Understood {
 
 /// The protocol as it is for a scope.
 pub(super) fn protocol_of(settings: &Settings, place: &Place) -> Protocol {
+    let (keys, intents_max) = if place.scope.holds_many() {
+        (Keys::Many, settings.scope_intents_max)
+    } else {
+        (Keys::One, settings.protocol.intents_max)
+    };
     Protocol {
         tags: settings.policy.tags_of(&place.scope.bucket),
-        keys: if place.scope.holds_many() { Keys::Many } else { Keys::One },
+        keys,
+        intents_max,
         compare: place.fencing.compare,
         ..settings.protocol
     }
@@ -265,7 +271,8 @@ impl Proxy {
             return driver.run_among_many(protocol, operation, loaded, streamed).await;
         }
         let mut memory = Memory::default();
-        if streamed {
+        // A claim waits for others, and a stream for its client.
+        if streamed || operation.change == Change::Claim {
             // What this proxy has settled must not be taken for open. If somebody is in the place
             // just now it is, which costs patience.
             if let Ok(settled) = slot.memory.try_lock() {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::amend::NotAmended;
 use super::body::ClientBody;
-use super::claim::WAIT_MAX;
+use super::claim::{Patience, WAIT_MAX};
 use super::driver::jittered;
 use super::fenced_write::Holder;
 use super::own::{self, Own, OwnRequest};
@@ -20,7 +20,8 @@ use super::scopes::Slot;
 use super::{Proxy, ResponseBody, respond};
 use crate::clock;
 use crate::fence::lease::{self, Acquire, Acquired, Lease, LeaseId, NoLease};
-use crate::fence::{Bearer, Record, Snapshot, StoreTime};
+use crate::fence::{Bearer, Compare, Record, Snapshot, StoreTime, Verdict};
+use crate::listener::ClientPresence;
 use crate::policy::Place;
 use crate::s3::S3Error;
 use crate::telemetry::LeaseRenewal;
@@ -30,6 +31,9 @@ const TTL_SECONDS_MAX: u64 = 86_400;
 
 /// The longest name of a holder, in bytes.
 const HOLDER_BYTES_MAX: usize = 256;
+
+/// A claim that takes no longer leaves the holder all of its time, to the second.
+const CLAIM_AT_ONCE: Duration = Duration::from_millis(200);
 
 /// How often the record is looked at while somebody waits for its lease: at first, and at most.
 const POLL_MIN: Duration = Duration::from_millis(50);
@@ -110,11 +114,27 @@ impl ShownLease {
     }
 }
 
+/// A lease that is in the record, by this request or by one before it with the same id.
+struct Taken {
+    lease: Lease,
+    /// The lease that it took the place of.
+    before: Option<Lease>,
+    /// The store's time when it was taken, or found.
+    at: StoreTime,
+    is_new: bool,
+}
+
 /// A scope whose lease is asked for.
 struct Leased<'a> {
     request: &'a OwnRequest,
     place: Place,
     slot: Arc<Slot>,
+}
+
+impl Leased<'_> {
+    fn presence(&self) -> Option<ClientPresence> {
+        self.request.parts.extensions.get().cloned()
+    }
 }
 
 impl Proxy {
@@ -173,58 +193,118 @@ impl Proxy {
         wait: Duration,
     ) -> Result<Response<ResponseBody>, S3Error> {
         let began = clock::monotonic();
+        let deadline = began + wait;
         let (place, bucket) = (&leased.place, leased.place.scope.bucket.as_str());
         self.refuse_claim(place)?;
-        let (lease, before, now) = self.wait_for_lease(leased, ask, began + wait).await?;
-        if let Some(before) = before {
-            self.count_end(bucket, &before, before.expires_at, true);
+        if place.fencing.compare == Compare::StrictlyGreater {
+            return Err(respond::lease_for_one_write());
         }
-        let holder = Holder { token: lease.token, bearer: Bearer::default(), stamp: None };
-        // Whoever waited for the lease in vain until now has to be given the time to be shut out.
-        let patience = (began + wait).saturating_duration_since(clock::monotonic());
-        let patience = patience.max(self.0.settings.contention_wait_max);
-        let origin = leased.request.origin();
-        if let Err(error) = self.claim(place, &holder, origin, patience).await {
-            let change = |snapshot: &Snapshot| {
-                lease::release(snapshot, lease.id).map(|(next, _)| (Some(next), ()))
+        loop {
+            let taken = self.wait_for_lease(leased, ask, deadline).await?;
+            if let Some(before) = &taken.before {
+                self.count_end(bucket, before, before.expires_at, true);
+            }
+            let Some((lease, now)) = self.claim_leased(leased, taken, deadline).await? else {
+                // It ran out meanwhile, or was given up under the same id elsewhere.
+                if clock::monotonic() >= deadline {
+                    return Err(respond::lease_contended());
+                }
+                continue;
             };
-            // If that fails, too, the lease runs out by itself.
-            let _released = self.amend(&place.scope, &leased.slot, change).await;
-            return Err(error);
+            let waited = clock::monotonic().duration_since(began);
+            self.0.metrics.lease_acquired(bucket, waited);
+            tracing::info!(
+                request_id = %leased.request.id, scope = %place.scope, token = %lease.token,
+                ttl_seconds = lease.ttl_seconds, "lease acquired"
+            );
+            return Ok(own::json(&granted(place, &lease, now)));
         }
-        self.0.metrics.lease_acquired(bucket, clock::monotonic().duration_since(began));
-        tracing::info!(
-            request_id = %leased.request.id, scope = %place.scope, token = %lease.token,
-            ttl_seconds = lease.ttl_seconds, "lease acquired"
-        );
-        Ok(own::json(&granted(place, &lease, now)))
     }
 
-    /// The lease, the one that it took the place of, and the store's time.
+    /// Waits until whoever had the lease before is shut out. `None`: the lease is lost by then.
+    async fn claim_leased(
+        &self,
+        leased: &Leased<'_>,
+        taken: Taken,
+        deadline: Instant,
+    ) -> Result<Option<(Lease, StoreTime)>, S3Error> {
+        let (place, lease) = (&leased.place, &taken.lease);
+        let began = clock::monotonic();
+        let holder = Holder { token: lease.token, bearer: Bearer::default(), stamp: None };
+        // Whoever waited for the lease in vain until now has to be given the time to be shut out.
+        let wait = deadline.saturating_duration_since(began);
+        let wait = wait.max(self.0.settings.contention_wait_max);
+        let patience = Patience { wait, presence: leased.presence() };
+        let (verdict, findings) =
+            self.enter(place, &holder, leased.request.origin(), &patience).await;
+        match verdict {
+            Verdict::Claimed | Verdict::Applied { .. } if patience.is_over() => {
+                self.give_up(leased, &taken).await;
+                return Err(respond::unavailable());
+            }
+            Verdict::Claimed | Verdict::Applied { .. } => {}
+            Verdict::Stale { .. } | Verdict::Mismatched(_) => return Ok(None),
+            refused @ (Verdict::Done
+            | Verdict::AlreadyAbsent
+            | Verdict::Barred(_)
+            | Verdict::ConditionFailed(_)
+            | Verdict::Rejected
+            | Verdict::BodyFailed
+            | Verdict::Contended(_)
+            | Verdict::Unavailable
+            | Verdict::OutcomeUnknown
+            | Verdict::Broken) => {
+                self.give_up(leased, &taken).await;
+                let status = self.0.settings.stale_status;
+                return Err(respond::refusal(refused, findings, holder.token, place, status));
+            }
+        }
+        if taken.is_new && began.elapsed() < CLAIM_AT_ONCE {
+            return Ok(Some((taken.lease, taken.at)));
+        }
+        // The holder is to have all of its time; and another request under the same id may have
+        // given the lease up.
+        let change = |snapshot: &Snapshot| {
+            let now = snapshot.time.ok_or(NoLease::TimeUnknown)?;
+            let (next, renewed) = lease::renew(snapshot, lease.id, Some(lease.ttl_seconds))?;
+            let same = renewed.token == lease.token;
+            if same { Ok((Some(next), (renewed, now))) } else { Err(NoLease::Lost) }
+        };
+        match self.amend(&place.scope, &leased.slot, change).await {
+            Ok(renewed) => Ok(Some(renewed)),
+            Err(NotAmended::No(NoLease::Lost)) => Ok(None),
+            Err(NotAmended::No(why)) => Err(no_lease(&why)),
+            Err(NotAmended::Unavailable | NotAmended::LostRaces) => Err(respond::unavailable()),
+        }
+    }
+
+    /// Gives a lease back that this request has taken and nobody will be told of. If that fails, too,
+    /// it runs out by itself.
+    async fn give_up(&self, leased: &Leased<'_>, taken: &Taken) {
+        if !taken.is_new {
+            return;
+        }
+        let change = |snapshot: &Snapshot| {
+            let (next, lease) = lease::release(snapshot, taken.lease.id)?;
+            let same = lease.token == taken.lease.token;
+            if same { Ok((Some(next), ())) } else { Err(NoLease::Lost) }
+        };
+        let _released = self.amend(&leased.place.scope, &leased.slot, change).await;
+        leased.slot.lease_released.notify_waiters();
+    }
+
+    /// Takes the lease as soon as it is free.
     async fn wait_for_lease(
         &self,
         leased: &Leased<'_>,
         ask: &Acquire,
         deadline: Instant,
-    ) -> Result<(Lease, Option<Lease>, StoreTime), S3Error> {
-        let scope = &leased.place.scope;
+    ) -> Result<Taken, S3Error> {
         let mut pause = POLL_MIN;
         loop {
             let released = leased.slot.lease_released.notified();
-            let change = |snapshot: &Snapshot| {
-                let now = snapshot.time.ok_or(NoLease::TimeUnknown)?;
-                Ok(match lease::acquire(snapshot, ask)? {
-                    Acquired::Already(lease) => (None, (lease, None, now)),
-                    Acquired::Next(next, lease) => {
-                        let record = snapshot.record.as_ref();
-                        let before =
-                            record.and_then(|record| record.leasing.lease.as_deref().cloned());
-                        (Some(next), (lease, before, now))
-                    }
-                })
-            };
-            let refused = match self.amend(scope, &leased.slot, change).await {
-                Ok(acquired) => return Ok(acquired),
+            let refused = match self.try_lease(leased, ask, deadline).await {
+                Ok(taken) => return Ok(taken),
                 Err(NotAmended::No(NoLease::Held(lease))) => respond::lease_held(&lease),
                 Err(NotAmended::No(other)) => return Err(no_lease(&other)),
                 Err(NotAmended::Unavailable) => return Err(respond::unavailable()),
@@ -235,9 +315,60 @@ impl Proxy {
                 return Err(refused);
             }
             // A release through this proxy is noticed at once, everything else by looking again.
-            let _ = tokio::time::timeout(jittered(pause).min(left), released).await;
+            let pausing = tokio::time::timeout(jittered(pause).min(left), released);
+            match leased.presence() {
+                None => drop(pausing.await),
+                Some(presence) => tokio::select! {
+                    _ = pausing => {}
+                    () = presence.gone() => return Err(respond::unavailable()),
+                },
+            }
             pause = (pause * 2).min(POLL_MAX);
         }
+    }
+
+    /// Takes the lease if it is free. Of all that wait at this proxy one looks at a time, at what
+    /// another has just seen if there is that, so that a crowd costs the holder nothing.
+    async fn try_lease(
+        &self,
+        leased: &Leased<'_>,
+        ask: &Acquire,
+        deadline: Instant,
+    ) -> Result<Taken, NotAmended<NoLease>> {
+        let (scope, slot) = (&leased.place.scope, &leased.slot);
+        let patience = deadline.saturating_duration_since(clock::monotonic());
+        let patience = patience.max(self.0.settings.contention_wait_max);
+        let look = tokio::time::timeout(patience, slot.lease_look.lock()).await;
+        let Ok(mut look) = look else { return Err(NotAmended::LostRaces) };
+        let young = look.take().filter(|(seen_at, _)| seen_at.elapsed() < POLL_MIN);
+        let (seen_at, snapshot) = match young {
+            Some(seen) => seen,
+            None => {
+                let now = clock::monotonic();
+                (now, self.load(scope).await.map_err(|_| NotAmended::Unavailable)?)
+            }
+        };
+        let free = lease::acquire(&snapshot, ask);
+        *look = Some((seen_at, snapshot));
+        if let Err(why) = free {
+            return Err(NotAmended::No(why));
+        }
+        // What is going to be there is no more what was seen.
+        *look = None;
+        let change = |snapshot: &Snapshot| {
+            let at = snapshot.time.ok_or(NoLease::TimeUnknown)?;
+            Ok(match lease::acquire(snapshot, ask)? {
+                Acquired::Already(lease) => {
+                    (None, Taken { lease, before: None, at, is_new: false })
+                }
+                Acquired::Next(next, lease) => {
+                    let record = snapshot.record.as_ref();
+                    let before = record.and_then(|record| record.leasing.lease.as_deref().cloned());
+                    (Some(next), Taken { lease, before, at, is_new: true })
+                }
+            })
+        };
+        self.amend(scope, slot, change).await
     }
 
     async fn renew(

@@ -96,6 +96,8 @@ pub struct Settings {
     pub ledger_bucket: Bucket,
     /// What the store enforces; `tags` and `compare` are set per bucket and scope.
     pub protocol: Protocol,
+    /// How many intents the record of a scope of many keys may hold.
+    pub scope_intents_max: usize,
     /// How the store wants ETags.
     pub etag_quotes: EtagQuotes,
     /// Whether a precondition on CopyObject's destination is sound.

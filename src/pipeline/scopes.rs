@@ -6,29 +6,26 @@
 //! thrown out costs requests, never safety (F12).
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 
 use super::group::Ticket;
 use crate::clock;
 use crate::fence::{Bearer, Compare, KeyId, Memory, Mismatch, Refusal, Snapshot, Tag, Token};
 use crate::ledger::{Binding, Scope, Upload};
+use crate::s3::Bucket;
 
 /// For how long a remembered record refuses without being asked for again. Tokens only rise, but for
 /// a person's reset, which every proxy has to notice.
 const HINT_LIFE: Duration = Duration::from_secs(5);
 
-/// How many operations on different keys of one scope run at a time without ever waiting for each
-/// other's key by mere chance.
-const KEY_LOCKS: usize = 256;
-
-/// How many keys' tags are remembered in one scope.
-const TAGS_MAX: usize = 4096;
+/// For how long a chain of writes goes on without asking the record: a holder that was overtaken must
+/// not keep the next one out by being the faster one, time and again.
+const CHAIN_LIFE: Duration = Duration::from_secs(1);
 
 /// The newest that is known of a scope's record.
 #[derive(Clone, Debug)]
@@ -37,6 +34,12 @@ struct Note {
     bearer: Bearer,
     resets: u64,
     seen_at: Instant,
+}
+
+impl Note {
+    fn age(&self) -> Duration {
+        clock::monotonic().saturating_duration_since(self.seen_at)
+    }
 }
 
 /// One scope.
@@ -51,63 +54,56 @@ pub(super) struct Slot {
     pub(super) settling: AtomicBool,
     /// Wakes up those who wait for the scope's lease.
     pub(super) lease_released: Notify,
+    /// What was seen last by those who wait for it, and when.
+    pub(super) lease_look: Mutex<Option<(Instant, Snapshot)>>,
 }
 
 /// What a scope of many keys has in common.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Many {
     /// Held across the network by whoever swaps the record.
     pub(super) turn: Mutex<()>,
     memory: StdMutex<Memory>,
     waiting: StdMutex<Vec<Ticket>>,
-    keys: Vec<Mutex<()>>,
-    hasher: RandomState,
-    tags: StdMutex<HashMap<KeyId, Tag>>,
+    /// The keys that operations of this proxy are on.
+    keys: StdMutex<HashMap<KeyId, Arc<Mutex<()>>>>,
 }
 
-impl Default for Many {
-    fn default() -> Self {
-        Self {
-            turn: Mutex::default(),
-            memory: StdMutex::default(),
-            waiting: StdMutex::default(),
-            keys: (0..KEY_LOCKS).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::new(),
-            tags: StdMutex::default(),
+/// The one place on a key.
+#[derive(Debug)]
+pub(super) struct KeyGuard<'a> {
+    many: &'a Many,
+    key: KeyId,
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Drop for KeyGuard<'_> {
+    fn drop(&mut self) {
+        self.held = None;
+        let mut keys = self.many.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever waits for it has another handle, which was taken under this lock.
+        if keys.get(&self.key).is_some_and(|place| Arc::strong_count(place) == 1) {
+            keys.remove(&self.key);
         }
     }
 }
 
 impl Many {
     /// Waits until no other operation of this proxy is on the key.
-    pub(super) async fn take_key(&self, key: &KeyId) -> MutexGuard<'_, ()> {
-        let hash = self.hasher.hash_one(key);
-        let at = usize::try_from(hash % KEY_LOCKS as u64).expect("there are few locks");
-        self.keys[at].lock().await
+    pub(super) async fn take_key(&self, key: &KeyId) -> KeyGuard<'_> {
+        // Made first, so that a wait that is given up cleans up after itself.
+        let mut guard = KeyGuard { many: self, key: key.clone(), held: None };
+        let place = {
+            let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(keys.entry(key.clone()).or_default())
+        };
+        guard.held = Some(place.lock_owned().await);
+        guard
     }
 
     /// Works on what is remembered; not across the network.
     pub(super) fn with_memory<T>(&self, work: impl FnOnce(&mut Memory) -> T) -> T {
         work(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// What an operation on the key begins with.
-    pub(super) fn memory_for(&self, key: &KeyId) -> Memory {
-        let tag = self.tags.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-        self.with_memory(|memory| memory.for_key(tag))
-    }
-
-    /// What an operation on the key has learnt.
-    pub(super) fn take_back(&self, key: KeyId, learnt: &Memory) {
-        if let Some(tag) = learnt.tag() {
-            let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
-            if tags.len() >= TAGS_MAX {
-                // They can all be asked for again.
-                tags.clear();
-            }
-            tags.insert(key, tag.clone());
-        }
-        self.with_memory(|memory| memory.absorb(learnt));
     }
 
     pub(super) fn wait(&self, ticket: Ticket) {
@@ -155,8 +151,18 @@ impl Slot {
 
     fn young_note(&self) -> Option<Note> {
         let note = self.note.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        let age = clock::monotonic().saturating_duration_since(note.seen_at);
-        (age < HINT_LIFE).then_some(note)
+        (note.age() < HINT_LIFE).then_some(note)
+    }
+
+    /// Whether the record was seen so lately that a chain may go on without asking for it.
+    pub(super) fn may_chain(&self) -> bool {
+        self.young_note().is_some_and(|note| note.age() < CHAIN_LIFE)
+    }
+
+    /// Whether the record is known to have been reset since it was like this.
+    pub(super) fn has_been_reset_since(&self, snapshot: &Snapshot) -> bool {
+        let note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
+        note.as_ref().is_some_and(|note| note.resets > snapshot.resets())
     }
 
     /// Takes note of a record that the ledger has just shown, or has just taken.
@@ -185,12 +191,32 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Scopes {
     slots: DashMap<Scope, Arc<Slot>>,
+    /// The tags of objects in scopes of many keys.
+    tags: DashMap<(Bucket, KeyId), Tag>,
     entries_max: usize,
 }
 
 impl Scopes {
     pub(super) fn new(entries_max: usize) -> Self {
-        Self { slots: DashMap::new(), entries_max }
+        Self { slots: DashMap::new(), tags: DashMap::new(), entries_max }
+    }
+
+    /// What an operation on one key of many begins with.
+    pub(super) fn memory_for(&self, many: &Many, bucket: &Bucket, key: &KeyId) -> Memory {
+        let tag = self.tags.remove(&(bucket.clone(), key.clone())).map(|(_, tag)| tag);
+        many.with_memory(|memory| memory.for_key(tag))
+    }
+
+    /// What an operation on one key of many has learnt.
+    pub(super) fn take_back(&self, many: &Many, bucket: &Bucket, key: KeyId, learnt: &Memory) {
+        if let Some(tag) = learnt.tag() {
+            if self.tags.len() >= self.entries_max {
+                // They can all be asked for again.
+                self.tags.clear();
+            }
+            self.tags.insert((bucket.clone(), key), tag.clone());
+        }
+        many.with_memory(|memory| memory.absorb(learnt));
     }
 
     /// The slot of a scope, made if there is none.
@@ -255,7 +281,7 @@ impl Bindings {
 mod tests {
     use super::*;
     use crate::fence::{Record, RecordVersion, Resets};
-    use crate::s3::{Bucket, ObjectKey};
+    use crate::s3::ObjectKey;
 
     fn scope(number: usize) -> Scope {
         let key = ObjectKey::new(number.to_string()).unwrap();

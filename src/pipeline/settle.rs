@@ -70,6 +70,7 @@ impl Proxy {
                 }
                 if memory.withdrawal().is_none() {
                     memory.withdrawn();
+                    return;
                 }
                 continue;
             };
@@ -97,7 +98,13 @@ impl Proxy {
             }
             let Some(swap) = swap else {
                 let Ok(snapshot) = self.load_shared(scope, slot).await else { return };
-                many.with_memory(|memory| memory.drop_withdrawn(&snapshot));
+                let nothing_left = many.with_memory(|memory| {
+                    memory.drop_withdrawn(&snapshot);
+                    memory.withdrawal().is_none()
+                });
+                if nothing_left {
+                    return;
+                }
                 continue;
             };
             let swapped = self.swap(scope, &swap).await;

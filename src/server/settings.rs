@@ -60,6 +60,7 @@ pub(super) fn settings(
             config::ConditionalCopy::Exclusive => Enforcement::Exclusive,
             config::ConditionalCopy::Conditional => Enforcement::Conditional,
         },
+        scope_intents_max: fence.scope_intents_max.as_usize(),
         etag_quotes: findings.etag_quotes,
         aliases: match (findings.merges_slashes, config.backend.key_aliasing) {
             (false, _) => Aliases::None,

@@ -164,6 +164,42 @@ async fn a_lease_is_not_granted_while_an_older_write_may_land() {
     assert!(after > token + 1, "every acquisition has had a token of its own");
 }
 
+/// Two requests under one id, of a client that lost the answer to the first. The one that gives up
+/// takes the lease back; the other must not hand out what is gone.
+#[tokio::test]
+async fn a_lease_that_was_given_up_elsewhere_while_it_waited_is_not_granted() {
+    let backend = Backend::embedded(Profile::Aws).await;
+    let (older, newer) = backend.proxies(&settings()).await;
+    let third = backend.proxy(&settings()).await;
+    let (token, old) = granted(&acquire(&older.plain(), "jobs/", "a", 60, 0).await);
+    let parked = backend.faults().add(on_data(Effect::Hold, Method::PUT));
+    let client = older.token(token);
+    let late = tokio::spawn(async move { client.put("jobs/a", "late").await });
+    soon("a parked request", parked.wait_parked(1)).await;
+    assert_eq!(release(&older.plain(), "jobs/", &old).await.status, 200);
+    let id = format!("{:032x}", clock::random_u128());
+    let asked = |wait: u64| json!({ "action": "acquire", "ttl_seconds": 60, "holder": "b", "id": id, "wait_seconds": wait });
+    let (client, body) = (newer.plain(), asked(0));
+    let first = tokio::spawn(async move { ask(&client, "jobs/", body).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let (client, body) = (third.plain(), asked(20));
+    let second = tokio::spawn(async move { ask(&client, "jobs/", body).await });
+    assert_eq!(code(&soon("the first", first).await.unwrap()), "503 FenceBarrier");
+    parked.release();
+    assert_eq!(soon("its answer", late).await.unwrap().short(), "200");
+    let second = soon("the second", second).await.unwrap();
+    granted(&second);
+    let answer = read(&second);
+    assert_eq!(
+        show(&third, "jobs/").await["lease"]["token"],
+        answer["token"],
+        "it is in the record"
+    );
+    let ends = answer["expires_at"].as_u64().unwrap() - answer["store_time"].as_u64().unwrap();
+    assert_eq!(ends, 60, "all of its time is left");
+    assert_eq!(renew(&third.plain(), "jobs/", &id).await.status, 200);
+}
+
 #[tokio::test]
 async fn what_is_not_well_formed_is_refused() {
     let backend = Backend::embedded(Profile::Aws).await;

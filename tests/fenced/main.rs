@@ -10,6 +10,7 @@
 mod support;
 
 mod aba;
+mod administration;
 mod basics;
 mod concurrency;
 mod conditions;

@@ -301,7 +301,7 @@ async fn writes_that_arrive_together_share_a_swap() {
 async fn a_full_record_makes_writers_wait() {
     const WRITERS: usize = 24;
     let backend = Backend::embedded(Profile::Aws).await;
-    let proxy = backend.proxy(&format!("fence.intents_max = 4\n{}", patient())).await;
+    let proxy = backend.proxy(&format!("fence.scope_intents_max = 4\n{}", patient())).await;
     let writers = (0..WRITERS).map(|number| {
         let client = proxy.token(7);
         tokio::spawn(async move { client.put(&format!("jobs/{number}"), "x").await.short() })
@@ -317,7 +317,7 @@ async fn a_full_record_makes_writers_wait() {
         })
         .collect();
     soon("four parked requests", parked.wait_parked(4)).await;
-    let impatient = backend.proxy(&format!("fence.intents_max = 4\n{}", tidy())).await;
+    let impatient = backend.proxy(&format!("fence.scope_intents_max = 4\n{}", tidy())).await;
     assert_eq!(impatient.token(7).put("jobs/9", "y").await.short(), "503 FenceContended");
     parked.release();
     for write in stuck {

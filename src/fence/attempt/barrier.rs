@@ -107,8 +107,15 @@ impl Attempt {
     /// The record has been loaded anew after a wait. A newer token may have come.
     fn reloaded(&mut self, then: Then, snapshot: Snapshot) -> Effect {
         let refusal = admission::refusing(&self.protocol, &snapshot, &self.operation);
+        let resets = self.memory.snapshot.as_ref().map_or(0, Snapshot::resets);
+        let reset = snapshot.resets() != resets;
         self.memory.loaded(snapshot);
         match refusal {
+            // A person has set the record back: what the operation has entered is not there any more.
+            None if reset => {
+                self.never_sent(&then);
+                self.start_over()
+            }
             None => self.barrier(then),
             Some(refusal) => {
                 self.never_sent(&then);

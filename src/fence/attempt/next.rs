@@ -61,6 +61,7 @@ impl Attempt {
                 // The record is the ledger's, and this proxy has passed the barrier already.
                 Some(snapshot)
                     if self.record_fresh
+                        && admission::has_entered(&self.operation, &snapshot)
                         && self.memory.has_cleared(self.operation.token, snapshot.resets()) =>
                 {
                     return self.barrier(Then::Finish(Verdict::Claimed));

@@ -132,6 +132,12 @@ pub(in super::super) fn lease_lost() -> S3Error {
     S3Error::new(StatusCode::CONFLICT, "FenceLeaseLost", message)
 }
 
+pub(in super::super) fn lease_for_one_write() -> S3Error {
+    let message = "The scope compares tokens with \"strictly-greater\", by which a token is good for \
+                   one write; a lease is for many.";
+    S3Error::new(StatusCode::NOT_IMPLEMENTED, "FenceUnsupportedOperation", message)
+}
+
 pub(in super::super) fn lease_contended() -> S3Error {
     retryable("FenceContended", "Others change the record of the scope all the time; try again.")
 }
