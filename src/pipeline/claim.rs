@@ -108,6 +108,13 @@ impl Proxy {
     /// When it is a prefix that is no scope, or that holds several, so that a claim of it would shut
     /// nobody out; and when the scope is not fenced.
     pub(super) fn place_named(&self, bucket: &Bucket, name: &[u8]) -> Result<Place, S3Error> {
+        let place = self.place_of_name(bucket, name)?;
+        refuse_unfenced(&place)?;
+        Ok(place)
+    }
+
+    /// The same, fenced or not.
+    pub(super) fn place_of_name(&self, bucket: &Bucket, name: &[u8]) -> Result<Place, S3Error> {
         let whole_bucket = name.is_empty();
         let key = if whole_bucket { EVERY_KEY.as_bytes() } else { name };
         let key = ObjectKey::new(key).ok_or_else(|| respond::not_a_scope(bucket, name))?;
@@ -124,7 +131,6 @@ impl Proxy {
         if !fits {
             return Err(respond::not_a_scope(bucket, name));
         }
-        refuse_unfenced(&place)?;
         Ok(place)
     }
 
