@@ -1,7 +1,7 @@
 //! The admin API over a socket, on an API that a test plays: who is let in, what is answered, what
 //! the audit log says; and `fencepost scopes`, `inspect` and `reset` against it.
 
-#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may end at the first surprise")]
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -160,10 +160,10 @@ fn described(state: &LeaseState) -> String {
             rows.push(row("lease", format!("{state_of} {}", lease.holder)));
             rows.push(row("  token", lease.token.to_string()));
             if let Some(acquired_at) = lease.acquired_at {
-                rows.push(row("  acquired", when(acquired_at, Some(state.store_time))));
+                rows.push(row("  acquired", when(acquired_at, state.store_time)));
             }
             let ends = if lease.expired { "  ended" } else { "  ends" };
-            rows.push(row(ends, when(lease.expires_at, Some(state.store_time))));
+            rows.push(row(ends, when(lease.expires_at, state.store_time)));
         }
     }
     columns(&rows)
@@ -221,7 +221,7 @@ mod tests {
                 expires_at: 1_700_000_030,
                 expired: false,
             }),
-            store_time: 1_700_000_010,
+            store_time: Some(1_700_000_010),
         };
         let text = "scope          s3://b/p/*\nhighest token  43\nlease          held by h:1\n  token        \
                     43\n  acquired     2023-11-14T22:13:20Z (10 s ago)\n  ends         \

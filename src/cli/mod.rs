@@ -14,6 +14,7 @@ mod demo;
 #[cfg(feature = "embedded-store")]
 mod dev;
 mod exit;
+mod explain;
 mod healthcheck;
 mod lease;
 #[cfg(unix)]
@@ -75,6 +76,11 @@ enum Command {
         #[command(subcommand)]
         command: lease::LeaseCommand,
     },
+    /// Work on scopes without a proxy
+    Scope {
+        #[command(subcommand)]
+        command: explain::ScopeCommand,
+    },
     /// List the scopes that have a record, over the admin port
     #[command(after_help = admin::SCOPES_HELP)]
     Scopes(Box<admin::ScopesFlags>),
@@ -114,6 +120,7 @@ pub(crate) fn main() -> ExitCode {
         Command::DemoWorker { name } => demo::work(&name),
         Command::Claim(flags) => block_on(claim::run(*flags)),
         Command::Lease { command } => block_on(lease::run(command)),
+        Command::Scope { command } => explain::run(&command),
         Command::Scopes(flags) => block_on(admin::scopes(*flags)),
         Command::Inspect(flags) => block_on(admin::inspect(*flags)),
         Command::Reset(flags) => block_on(admin::reset(*flags)),

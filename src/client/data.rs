@@ -25,6 +25,10 @@ const POLL_MAX: Duration = Duration::from_secs(20);
 /// How long an answer may take beyond what the proxy was let wait.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
+/// The same for an acquisition, which has to shut the older tokens out when it has the lease: the
+/// proxy gives that `fence.contention_wait_seconds_max`, 10 seconds by default.
+const ACQUIRED_MAX: Duration = Duration::from_secs(20);
+
 /// How long the release may take of a lease that may have been acquired for nobody.
 const TIDY_MAX: Duration = Duration::from_secs(2);
 
@@ -147,8 +151,8 @@ pub struct LeaseState {
     pub token: Option<u64>,
     /// The last lease that was not released.
     pub lease: Option<HeldLease>,
-    /// The store's time.
-    pub store_time: u64,
+    /// The store's time, if it has told it.
+    pub store_time: Option<u64>,
 }
 
 /// Somebody's lease.
@@ -221,7 +225,7 @@ impl DataClient {
                 "id": asked.id,
             });
             let asked_at = clock::monotonic();
-            let grant = self.lease(location, &body, ANSWER_MAX + wait).await;
+            let grant = self.lease(location, &body, ACQUIRED_MAX + wait).await;
             ambiguous |= grant.as_ref().is_err_and(ClientError::is_ambiguous);
             Ok(Acquired { grant: grant?, asked_at })
         })

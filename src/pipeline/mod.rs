@@ -13,6 +13,7 @@
 //! Everything that can be refused from the head of a request is refused before its body is
 //! touched, so that no `100 Continue` is sent for it.
 
+mod administer;
 mod amend;
 mod body;
 mod claim;

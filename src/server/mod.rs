@@ -3,7 +3,7 @@
 pub mod certificates;
 pub(crate) mod pem;
 mod secret_file;
-mod settings;
+pub mod settings;
 pub mod store;
 
 use std::fmt::Write as _;
@@ -142,13 +142,17 @@ impl Server {
             bind(config.admin_listen, admin::LIMITS, crate::telemetry::Traffic::unregistered())
                 .await?;
         let admin_address = admin_listener.local_addr();
-        let admin_handler = Admin::new(Arc::clone(&metrics), readiness.clone()).with_api(admin_api);
+        let admin_handler =
+            Admin::new(Arc::clone(&metrics), readiness.clone()).with_api(admin_api.clone());
         let admin = tokio::spawn(async move {
             admin_listener.serve(admin_handler, std::future::pending()).await;
         });
         let assembled = assemble(config, store, rules, metrics, readiness.clone()).await;
         match assembled {
-            Ok(proxy) => Ok(Self { data, certificates, admin_address, admin, proxy, readiness }),
+            Ok(proxy) => {
+                admin_api.open(Arc::new(proxy.clone()));
+                Ok(Self { data, certificates, admin_address, admin, proxy, readiness })
+            }
             Err(error) => {
                 admin.abort();
                 Err(error)

@@ -85,7 +85,8 @@ pub(super) fn settings(
 }
 
 /// A scope's entry wins over its bucket's, and that over the defaults.
-fn policy(config: &Config) -> Policy {
+#[must_use]
+pub fn policy(config: &Config) -> Policy {
     let default = Fencing { mode: mode(config.fence.mode), compare: compare(config.fence.compare) };
     let of_bucket = |name: &str| {
         let entry = config.buckets.iter().find(|rule| rule.name.as_str() == name);

@@ -7,6 +7,8 @@
 mod authority;
 mod claim;
 mod lease;
+#[cfg(feature = "embedded-store")]
+mod real;
 mod run;
 mod run_lost;
 mod script;

@@ -142,6 +142,36 @@ pub(in super::super) fn lease_contended() -> S3Error {
     retryable("FenceContended", "Others change the record of the scope all the time; try again.")
 }
 
+/// A reset that is no way up.
+pub(in super::super) fn reset_lowers(scope: &Scope, highest: Token) -> S3Error {
+    reset_refused(format!(
+        "The highest token of {scope} is {highest}, and a reset lowers it by force only."
+    ))
+}
+
+pub(in super::super) fn nothing_to_reset(scope: &Scope) -> S3Error {
+    reset_refused(format!("{scope} has no record: every token is admitted there."))
+}
+
+pub(in super::super) fn reset_below_open(scope: &Scope) -> S3Error {
+    reset_refused(format!(
+        "Operations on {scope} are open still, and no token would be older than 1. Reset it to 2 or \
+         more, or wait until they are settled or have expired (`fencepost inspect`)."
+    ))
+}
+
+fn reset_refused(message: String) -> S3Error {
+    S3Error::new(StatusCode::CONFLICT, "FenceResetRefused", message + " Nothing was changed.")
+}
+
+/// A reset whose swap was not answered.
+pub(in super::super) fn reset_unknown() -> S3Error {
+    retryable(
+        "FenceOutcomeUnknown",
+        "The ledger gave no answer. The token may have been reset; `fencepost inspect` tells.",
+    )
+}
+
 pub(in super::super) fn tokens_exhausted() -> S3Error {
     let message = "The scope has had the largest token there is, 18446744073709551615.";
     S3Error::new(StatusCode::CONFLICT, "FenceTokensExhausted", message)
