@@ -222,28 +222,6 @@ impl Attempt {
         }
     }
 
-    fn advance_swapping(&mut self, swap: Swap, terms: Option<Terms>, outcome: Outcome) -> Effect {
-        if let Outcome::Swapped(version) = outcome {
-            return self.swapped(swap, terms, version);
-        }
-        if let Outcome::SwappedTogether(snapshot) = outcome {
-            return self.swapped_together(terms, snapshot);
-        }
-        if let Outcome::Loaded(snapshot) = outcome {
-            // It could not enter with the others: by the newest record, it may not at all.
-            self.memory.loaded(snapshot);
-            self.record_fresh = true;
-            return self.proceed();
-        }
-        if outcome == Outcome::SwapLost {
-            return self.swap_lost();
-        }
-        if outcome == Outcome::LedgerFailed {
-            return self.swap_failed(terms);
-        }
-        self.broken()
-    }
-
     fn observed(&mut self, why: Why, tag: Tag, stamp: Option<OperationId>) -> Effect {
         // An upload's stamp is that of everybody who tries to complete it. Where ordinary writes are
         // not on record, only a tag that has changed since shuts lower tokens out (F5).

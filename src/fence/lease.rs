@@ -57,8 +57,8 @@ pub struct Acquire {
 /// Why there is no lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoLease {
-    /// Another has it.
-    Held(Lease),
+    /// Another has it, at this time.
+    Held(Lease, StoreTime),
     /// It has run out, was released, or has been overtaken by a newer token.
     Lost,
     /// The scope has had the largest token there is.
@@ -101,7 +101,7 @@ pub fn acquire(snapshot: &Snapshot, ask: &Acquire) -> Result<Acquired, NoLease> 
     let record = snapshot.record.as_ref();
     match record.and_then(|record| standing(record, now)) {
         Some(lease) if lease.id == ask.id => return Ok(Acquired::Already(lease.clone())),
-        Some(lease) => return Err(NoLease::Held(lease.clone())),
+        Some(lease) => return Err(NoLease::Held(lease.clone(), now)),
         None => {}
     }
     let issued = record.and_then(|record| record.leasing.issued);

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::amend::NotAmended;
 use super::lease::ShownLease;
+use super::scopes::HINT_LIFE;
 use super::{Proxy, respond};
 use crate::admin::{AdminApi, AdminError, Page, ResetDone, ResetOrder};
 use crate::fence::reset::{self, NoReset, Order};
@@ -75,6 +76,11 @@ impl AdminApi for Proxy {
             Ok(done) => {
                 // Whoever waits for a lease that is nobody's any more.
                 slot.lease_released.notify_waiters();
+                if done.from.is_some_and(|from| done.to < from) {
+                    // So long other proxies may go by what they have seen before; the new holder
+                    // is not sent to them too early.
+                    tokio::time::sleep(HINT_LIFE).await;
+                }
                 Ok(done)
             }
             Err(NotAmended::No(why)) => Err(refused(&place.scope, why)),

@@ -214,7 +214,11 @@ impl Proxy {
             let left = deadline.saturating_duration_since(clock::monotonic());
             let (verdict, findings) = self.enter_within(place, holder, patience, left).await;
             let waits = matches!(verdict, Verdict::Barred(_) | Verdict::Contended(_));
-            let goes_on = waits && !patience.is_over() && clock::monotonic() < deadline;
+            let goes_on = waits
+                && left > TRY_MAX
+                && unrecorded(&protocol_of(&self.0.settings, place))
+                && !patience.is_over()
+                && clock::monotonic() < deadline;
             if !goes_on {
                 self.record(&place.scope, holder.token, origin, &verdict, &findings);
                 return (verdict, findings);
@@ -251,7 +255,7 @@ impl Proxy {
                     if place.scope.holds_many() {
                         operation.key = KeyId::new("");
                     }
-                    let wait = left.min(TRY_MAX);
+                    let wait = if unrecorded(&protocol) { left.min(TRY_MAX) } else { left };
                     let scope = &place.scope;
                     let run = self.run(protocol, operation, deed, scope, &slot, None, wait);
                     let Some(presence) =

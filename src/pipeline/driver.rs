@@ -239,6 +239,9 @@ impl Driver<'_> {
         match self.proxy.load(self.scope).await {
             Ok(snapshot) => {
                 self.slot.note(&snapshot);
+                if self.scope.holds_many() && self.slot.many().remembered().is_none() {
+                    self.slot.many().loaded(snapshot.clone());
+                }
                 Outcome::Loaded(snapshot)
             }
             Err(error) => {

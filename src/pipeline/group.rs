@@ -34,24 +34,30 @@ impl Proxy {
         attempt: Attempt,
     ) -> Option<(Attempt, Outcome)> {
         let (reply, answer) = oneshot::channel();
-        slot.many().wait(Ticket { attempt, reply });
-        let (proxy, scope, slot) = (self.clone(), scope.clone(), Arc::clone(slot));
-        // A task of its own: the others must not suffer when this request's client goes away.
-        tokio::spawn(async move {
-            let many = slot.many();
-            let _turn = many.turn.lock().await;
-            let waiting = many.all_waiting();
-            if !waiting.is_empty() {
-                proxy.commit(&scope, &slot, waiting).await;
-            }
-        });
+        if slot.many().wait(Ticket { attempt, reply }) {
+            let (proxy, scope, slot) = (self.clone(), scope.clone(), Arc::clone(slot));
+            // A task of its own: the others must not suffer when this request's client goes away.
+            tokio::spawn(async move { proxy.commit_all(&scope, &slot).await });
+        }
         answer.await.ok()
+    }
+
+    /// Swaps for those who wait until nobody does. Between two swaps the turn is free, so that what
+    /// is exclusive, and leases, come in between.
+    async fn commit_all(&self, scope: &Scope, slot: &Arc<Slot>) {
+        let many = slot.many();
+        let _serving = many.serving();
+        loop {
+            let _turn = many.turn.lock().await;
+            let Some(waiting) = many.all_waiting() else { return };
+            self.commit(scope, slot, waiting).await;
+        }
     }
 
     /// Swaps the record once for all of them, beginning anew where another proxy was faster.
     async fn commit(&self, scope: &Scope, slot: &Arc<Slot>, mut waiting: Vec<Ticket>) {
         let many = slot.many();
-        let mut remembered = many.with_memory(|memory| memory.snapshot().cloned());
+        let mut remembered = many.remembered();
         for _ in 0..=self.0.settings.protocol.rounds_max {
             let fresh = remembered.is_none();
             let loaded = match remembered.take() {
@@ -103,7 +109,7 @@ impl Proxy {
     ) -> Result<Snapshot, LedgerUnavailable> {
         let snapshot = self.load(scope).await?;
         slot.note(&snapshot);
-        slot.many().with_memory(|memory| memory.loaded(snapshot.clone()));
+        slot.many().loaded(snapshot.clone());
         Ok(snapshot)
     }
 }

@@ -286,7 +286,8 @@ impl Proxy {
         }
         let change = |snapshot: &Snapshot| {
             let (next, lease) = lease::release(snapshot, taken.lease.id)?;
-            let same = lease.token == taken.lease.token;
+            // It may have been granted, and renewed, by another proxy under the same id.
+            let same = lease == taken.lease;
             if same { Ok((Some(next), ())) } else { Err(NoLease::Lost) }
         };
         let _released = self.amend(&leased.place.scope, &leased.slot, change).await;
@@ -305,7 +306,7 @@ impl Proxy {
             let released = leased.slot.lease_released.notified();
             let refused = match self.try_lease(leased, ask, deadline).await {
                 Ok(taken) => return Ok(taken),
-                Err(NotAmended::No(NoLease::Held(lease))) => respond::lease_held(&lease),
+                Err(NotAmended::No(NoLease::Held(lease, now))) => respond::lease_held(&lease, now),
                 Err(NotAmended::No(other)) => return Err(no_lease(&other)),
                 Err(NotAmended::Unavailable) => return Err(respond::unavailable()),
                 Err(NotAmended::LostRaces) => respond::lease_contended(),
@@ -338,9 +339,11 @@ impl Proxy {
         let (scope, slot) = (&leased.place.scope, &leased.slot);
         let patience = deadline.saturating_duration_since(clock::monotonic());
         let patience = patience.max(self.0.settings.contention_wait_max);
+        let asked_at = clock::monotonic();
         let look = tokio::time::timeout(patience, slot.lease_look.lock()).await;
         let Ok(mut look) = look else { return Err(NotAmended::LostRaces) };
-        let young = look.take().filter(|(seen_at, _)| seen_at.elapsed() < POLL_MIN);
+        // What was looked at before it was asked for may have changed since.
+        let young = look.take().filter(|(seen_at, _)| *seen_at >= asked_at);
         let (seen_at, snapshot) = match young {
             Some(seen) => seen,
             None => {
@@ -458,7 +461,7 @@ fn granted(place: &Place, lease: &Lease, now: StoreTime) -> Granted {
 
 fn no_lease(why: &NoLease) -> S3Error {
     match why {
-        NoLease::Held(lease) => respond::lease_held(lease),
+        NoLease::Held(lease, now) => respond::lease_held(lease, *now),
         NoLease::Lost => respond::lease_lost(),
         NoLease::Exhausted => respond::tokens_exhausted(),
         NoLease::TimeUnknown => respond::unavailable(),

@@ -21,7 +21,7 @@ use crate::s3::Bucket;
 
 /// For how long a remembered record refuses without being asked for again. Tokens only rise, but for
 /// a person's reset, which every proxy has to notice.
-const HINT_LIFE: Duration = Duration::from_secs(5);
+pub(super) const HINT_LIFE: Duration = Duration::from_secs(5);
 
 /// For how long a chain of writes goes on without asking the record: a holder that was overtaken must
 /// not keep the next one out by being the faster one, time and again.
@@ -64,9 +64,28 @@ pub(super) struct Many {
     /// Held across the network by whoever swaps the record.
     pub(super) turn: Mutex<()>,
     memory: StdMutex<Memory>,
-    waiting: StdMutex<Vec<Ticket>>,
+    waiting: StdMutex<Waiting>,
+    loaded_at: StdMutex<Option<Instant>>,
     /// The keys that operations of this proxy are on.
     keys: StdMutex<HashMap<KeyId, Arc<Mutex<()>>>>,
+}
+
+/// Who waits for a swap.
+#[derive(Debug, Default)]
+struct Waiting {
+    tickets: Vec<Ticket>,
+    /// Somebody swaps for them.
+    served: bool,
+}
+
+/// Whoever swaps for those who wait.
+#[derive(Debug)]
+pub(super) struct Serving<'a>(&'a Many);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).served = false;
+    }
 }
 
 /// The one place on a key.
@@ -106,12 +125,39 @@ impl Many {
         work(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn wait(&self, ticket: Ticket) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(ticket);
+    /// Waits with the others; whether somebody has to begin to swap for them.
+    pub(super) fn wait(&self, ticket: Ticket) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.tickets.push(ticket);
+        !std::mem::replace(&mut waiting.served, true)
     }
 
-    pub(super) fn all_waiting(&self) -> Vec<Ticket> {
-        std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Whoever holds this swaps for those who wait, until nobody does.
+    pub(super) fn serving(&self) -> Serving<'_> {
+        Serving(self)
+    }
+
+    /// All that wait; `None` when nobody does, and the next one has to begin.
+    pub(super) fn all_waiting(&self) -> Option<Vec<Ticket>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut waiting.tickets);
+        waiting.served = !all.is_empty();
+        waiting.served.then_some(all)
+    }
+
+    /// The ledger has shown the record.
+    pub(super) fn loaded(&self, snapshot: Snapshot) {
+        *self.loaded_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::monotonic());
+        self.with_memory(|memory| memory.loaded(snapshot));
+    }
+
+    /// The remembered record, as long as the store's time in it is not too old to see by it which
+    /// intents have expired.
+    pub(super) fn remembered(&self) -> Option<Snapshot> {
+        let loaded_at = *self.loaded_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = clock::monotonic().saturating_duration_since(loaded_at?);
+        let snapshot = self.with_memory(|memory| memory.snapshot().cloned());
+        snapshot.filter(|_| age < HINT_LIFE)
     }
 }
 

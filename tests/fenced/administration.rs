@@ -65,7 +65,7 @@ async fn scopes_are_listed_and_inspected() {
     assert_eq!(named.put("jobs/a", "x").await.short(), "200");
     let parked = backend.faults().add(on_data(Effect::Hold, Method::PUT));
     let client = proxy.token(8);
-    let stuck = tokio::spawn(async move { client.put("jobs/a b", "y").await });
+    let stuck = tokio::spawn(async move { client.put("jobs/a%20b", "y").await });
     soon("a parked request", parked.wait_parked(1)).await;
 
     let (status, listed) = call(&proxy, Method::GET, "/scopes?bucket=data", None).await;
@@ -154,5 +154,5 @@ async fn who_comes_after_a_reset_waits_for_what_was_open() {
     parked.release();
     assert_eq!(soon("its answer", late).await.unwrap().short(), "200");
     assert_eq!(other.token(7).put("jobs/b", "new").await.short(), "200");
-    assert_eq!(reset(&other, "never-seen", 7, true).await.1["code"], "FenceNoRecord");
+    assert_eq!(reset(&other, "never-seen", 7, true).await.1["code"], "FenceResetRefused");
 }

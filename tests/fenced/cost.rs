@@ -165,7 +165,7 @@ async fn claims_and_leases_cost_what_the_documents_say() {
     assert_eq!(claim(7, "one").await, (0, 2), "load, swap");
     assert_eq!(claim(7, "one").await, (0, 1), "load");
     assert_eq!(claim(8, "one").await, (0, 2), "load, swap");
-    assert_eq!(claim(7, "jobs/").await, (0, 3), "load, load, swap");
+    assert_eq!(claim(7, "jobs/").await, (0, 2), "load, swap");
     assert_eq!(claim(7, "jobs/").await, (0, 1), "load");
     assert_eq!(claim(8, "jobs/").await, (0, 1), "swap");
     for path in ["two", "jobs/"] {

@@ -5,7 +5,7 @@
 //! registers them all. If it is lost, none has entered.
 
 use super::super::admission::{self, Admission, Entry};
-use super::super::effect::Effect;
+use super::super::effect::{Effect, Outcome};
 use super::super::permit::Terms;
 use super::super::{Keys, Record, Snapshot, Swap};
 use super::{Attempt, Phase};
@@ -59,8 +59,36 @@ impl Attempt {
         }
     }
 
+    /// What has come of the swap.
+    pub(super) fn advance_swapping(
+        &mut self,
+        swap: Swap,
+        terms: Option<Terms>,
+        outcome: Outcome,
+    ) -> Effect {
+        if let Outcome::Swapped(version) = outcome {
+            return self.swapped(swap, terms, version);
+        }
+        if let Outcome::SwappedTogether(snapshot) = outcome {
+            return self.swapped_together(terms, snapshot);
+        }
+        if let Outcome::Loaded(snapshot) = outcome {
+            // It could not enter with the others: by the newest record, it may not at all.
+            self.memory.loaded(snapshot);
+            self.record_fresh = true;
+            return self.proceed();
+        }
+        if outcome == Outcome::SwapLost {
+            return self.swap_lost();
+        }
+        if outcome == Outcome::LedgerFailed {
+            return self.swap_failed(terms);
+        }
+        self.broken()
+    }
+
     /// The ledger took the record of the whole group.
-    pub(super) fn swapped_together(&mut self, terms: Option<Terms>, snapshot: Snapshot) -> Effect {
+    fn swapped_together(&mut self, terms: Option<Terms>, snapshot: Snapshot) -> Effect {
         if let Some(record) = snapshot.record {
             self.memory.swapped(record, snapshot.version);
         }

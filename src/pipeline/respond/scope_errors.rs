@@ -5,7 +5,7 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::errors::{FENCE_TOKEN, protected, retryable};
-use crate::fence::{Action, Intent, Lease, LockMode, Mismatch, Tag, Token};
+use crate::fence::{Action, Intent, Lease, LockMode, Mismatch, StoreTime, Tag, Token};
 use crate::policy::Place;
 use crate::s3::{Bucket, S3Error, percent_encode_key};
 use crate::scope::Scope;
@@ -117,11 +117,12 @@ pub(in super::super) fn claim_needs_conditional_copy() -> S3Error {
 }
 
 /// Another holder has the lease.
-pub(in super::super) fn lease_held(lease: &Lease) -> S3Error {
+pub(in super::super) fn lease_held(lease: &Lease, now: StoreTime) -> S3Error {
     let message = format!("The lease is held by {:?}.", lease.holder);
     S3Error::new(StatusCode::CONFLICT, "FenceLeaseHeld", message)
         .detail("holder", lease.holder.clone())
         .detail("expires_at", lease.expires_at.0)
+        .detail("store_time", now.0)
         .detail("token", lease.token.to_string())
 }
 
