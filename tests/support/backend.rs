@@ -8,7 +8,9 @@ use aws_sdk_s3::config::{BehaviorVersion, Region, StalledStreamProtectionConfig}
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use fencepost::clock;
 use fencepost::config::{Config, ConfigFile, Purpose, Sources};
-use fencepost::devstore::{Change, DevStore, DevStoreBuilder, Faults, Profile, RunningStore};
+use fencepost::devstore::{
+    Change, DevStore, DevStoreBuilder, Faults, HISTORY_CHANGES_MAX, Profile, RunningStore,
+};
 use fencepost::fence::{Intent, Rules, Snapshot};
 use fencepost::ledger::{Ledger as _, ObjectLedger, ObjectLedgerConfig, Scope};
 use fencepost::s3::{Bucket, EtagQuotes, ObjectKey};
@@ -109,6 +111,15 @@ impl Backend {
         self.store().faults()
     }
 
+    /// What happened in the data bucket since the store was started, oldest first; `None` where a
+    /// real store keeps it to itself.
+    pub(crate) fn whole_history(&self) -> Option<Vec<Change>> {
+        let history = self.embedded.as_ref()?.store().history();
+        assert!(history.len() < HISTORY_CHANGES_MAX, "its beginning is gone");
+        let ours = |change: &Change| change.bucket == self.bucket;
+        Some(history.into_iter().filter(ours).collect())
+    }
+
     /// What happened to one key of the data bucket, oldest first.
     pub(crate) fn history(&self, key: &str) -> Vec<Change> {
         let ours = |change: &Change| change.bucket == self.bucket && change.key == key;
@@ -157,6 +168,11 @@ impl Backend {
             .endpoint_url(endpoint)
             .force_path_style(true);
         Client::from_conf(config.build())
+    }
+
+    /// The key pair that the store knows: its id, and its secret.
+    pub(crate) fn key_pair(&self) -> (&str, &str) {
+        (&self.access_key_id, &self.secret_access_key)
     }
 
     /// A client that signs by itself, for any address that knows the store's key pair.

@@ -16,7 +16,7 @@ mod form;
 mod proxy;
 mod random;
 mod real_stores;
-mod s3;
+pub(crate) mod s3;
 mod scripted;
 mod streaming;
 
@@ -27,7 +27,7 @@ pub(crate) use form::Form;
 pub(crate) use proxy::Proxy;
 pub(crate) use random::Generator;
 pub(crate) use real_stores::hammer_seconds;
-pub(crate) use s3::{Answer, Payload, S3};
+pub(crate) use s3::{Answer, OutBody, Payload, S3};
 pub(crate) use scripted::{Caller, Received, Scripted, Wire, header};
 pub(crate) use streaming::{Feed, feed, signed_chunks, unsigned_chunks_with_crc32};
 

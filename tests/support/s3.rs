@@ -202,6 +202,21 @@ impl S3 {
         exchange(self.address, request).await
     }
 
+    /// The request as it would be sent, for a client of another kind.
+    pub(crate) fn request(
+        &self,
+        method: Method,
+        target: &str,
+        body: impl Into<Payload>,
+    ) -> Request<OutBody> {
+        self.signed(method, target, body.into())
+    }
+
+    /// Where its requests go.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// A presigned target: path and query with a signature that is good for so long.
     pub(crate) fn presigned(&self, method: &Method, target: &str, expires: Duration) -> String {
         let mut settings = settings();
