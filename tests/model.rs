@@ -9,6 +9,8 @@
 
 #![expect(clippy::print_stdout, reason = "the size of each search is part of its result")]
 
+#[path = "model/crowds.rs"]
+mod crowds;
 #[path = "model/keys.rs"]
 mod keys;
 #[path = "model/others.rs"]
@@ -119,6 +121,7 @@ fn setting(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
         assembles,
         idempotent: false,
         pauses: 1,
+        shared: false,
         starts,
         seen: BTreeMap::new(),
     }

@@ -5,6 +5,7 @@ use super::world::{
     Action, Ask, Client, End, Flight, Object, Phase, Run, Setting, Wait, World, forms, version,
 };
 use fencepost::fence::{Form, Memory, Swap, Tag, Tags};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl Setting {
@@ -107,6 +108,7 @@ impl Space for Setting {
             version: 0,
             proxies: vec![Part::new(Memory::default()); self.proxies],
             tag_keys: vec![0; self.proxies],
+            tags: vec![Part::new(BTreeMap::new()); self.proxies],
             proxies_used: 0,
             runs: clients
                 .iter()
@@ -192,7 +194,7 @@ impl Space for Setting {
                 next.swap(&swap);
                 next.edit(number, |run| run.late_swap = None);
             }
-            Action::Withdraw(proxy) => Self::withdraw(&mut next, proxy),
+            Action::Withdraw(proxy) => self.withdraw(&mut next, proxy),
             Action::Crash(proxy) => {
                 next.faults.crashes -= 1;
                 Self::crash(&mut next, proxy);

@@ -192,6 +192,8 @@ pub(crate) struct World {
     pub(crate) proxies: Vec<Part<Memory>>,
     /// Which key each proxy remembers the tag of.
     pub(crate) tag_keys: Vec<usize>,
+    /// The tags that each proxy remembers, by key, where what it knows is shared.
+    pub(crate) tags: Vec<Part<BTreeMap<usize, Tag>>>,
     /// The proxies are alike: each comes into play after the one before it.
     pub(crate) proxies_used: usize,
     pub(crate) runs: Vec<Part<Run>>,
@@ -216,6 +218,10 @@ pub(crate) struct Setting {
     pub(crate) idempotent: bool,
     /// How often an operation may pause before it runs out of patience.
     pub(crate) pauses: u8,
+    /// Whether the operations of one proxy share what it knows, as the driver has it in a scope of
+    /// many keys: each begins with a copy, and only what it has settled, and the barrier that it
+    /// has passed, is taken over at its end.
+    pub(crate) shared: bool,
     /// Initial contents, and the clients.
     pub(crate) starts: Vec<(Option<&'static str>, Vec<Client>)>,
     /// How many states show what; a model in which something never happens proves nothing of it.

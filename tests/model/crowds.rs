@@ -1,0 +1,204 @@
+//! Scopes of several keys as the driver runs them: the operations of one proxy begin with copies of
+//! what it knows and give back what they have learnt. Walks through worlds of three keys and three
+//! proxies, with records that are soon full, and searches of two.
+
+use super::*;
+
+const MANY: Protocol = Protocol { keys: Keys::Many, ..PROTOCOL };
+const UNIQUE_MANY: Protocol = Protocol { keys: Keys::Many, ..UNIQUE };
+const CLAIM: Ask = Ask::Claim;
+
+fn on(key: usize, token: u64, ask: Ask) -> Client {
+    Client { key, ..client(token, ask) }
+}
+
+/// What a walk came by.
+#[derive(Debug, Default)]
+struct Came {
+    steps: usize,
+    acknowledged: usize,
+    claimed: usize,
+    looked: usize,
+    together: usize,
+    merged: usize,
+    stale: usize,
+}
+
+/// # Errors
+///
+/// The trace of the first violation.
+fn walk(rules: Rules, schedules: usize, seed: u64) -> Result<Came, String> {
+    let asks = [
+        PUT_X,
+        PUT_Y,
+        PUT_X,
+        Ask::Delete,
+        Ask::Stream("X"),
+        Ask::Stream("Y"),
+        COMPLETE_X,
+        COMPLETE_Y,
+        UNFORETOLD,
+        Ask::Touch,
+        Ask::DeleteVersion,
+        CLAIM,
+        CLAIM,
+    ];
+    let exclusive = Enforcement::Exclusive;
+    let protocols = [
+        MANY,
+        UNIQUE_MANY,
+        Protocol { delete: exclusive, complete: exclusive, ..MANY },
+        Protocol { delete: exclusive, ..UNIQUE_MANY },
+        Protocol { complete: exclusive, ..MANY },
+    ];
+    let mut seed = seed;
+    let mut below = move |bound: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(seed >> 33).expect("31 bits") % bound
+    };
+    let mut came = Came::default();
+    for schedule in 0..schedules {
+        let mut protocol = protocols[schedule % protocols.len()];
+        protocol.rules = rules;
+        protocol.intents_max = [2, 3, 4, 8][below(4)];
+        let keys = 1 + below(3);
+        let mut token = 33;
+        let count = 4 + below(5);
+        let mut next = |_| {
+            token += u64::from(below(3) == 0);
+            on(below(keys), token, asks[below(asks.len())])
+        };
+        let all = (0..count).map(&mut next).collect();
+        let object = if below(3) == 0 { None } else { Some("X") };
+        let faults = Faults {
+            timeouts: u8::try_from(below(4)).expect("it is small"),
+            swaps_lost: u8::try_from(below(3)).expect("it is small"),
+            outages: u8::try_from(below(2)).expect("it is small"),
+            crashes: u8::try_from(below(2)).expect("it is small"),
+            ticks: u8::try_from(below(5)).expect("it is small"),
+            retries: u8::try_from(below(3)).expect("it is small"),
+            broken_bodies: u8::try_from(below(2)).expect("it is small"),
+        };
+        let mut setting = setting(protocol, faults, vec![(object, all)]);
+        setting.keys = keys;
+        setting.proxies = 1 + below(3);
+        setting.shared = true;
+        setting.pauses = u8::try_from(below(4)).expect("it is small");
+        setting.idempotent = below(2) == 0;
+        setting.assembles = if below(2) == 0 { exclusive } else { Enforcement::Conditional };
+        let start = setting.starts().remove(0);
+        let (mut world, mut taken, mut actions) = (start.clone(), Vec::new(), Vec::new());
+        loop {
+            actions.clear();
+            setting.actions(&world, &mut actions);
+            if actions.is_empty() {
+                break;
+            }
+            // Starts are taken first now and then, so that many run at a time.
+            let starts = actions.iter().position(|a| matches!(a, world::Action::Start(..)));
+            let action = match starts {
+                Some(at) if below(2) == 0 => actions[at + below(actions.len() - at)],
+                Some(_) | None => actions[below(actions.len())],
+            };
+            if let world::Action::Together(proxy) = action {
+                came.together += usize::from(Setting::group(&world, proxy).len() > 1);
+            }
+            taken.push(action);
+            world = setting.step(&world, &action);
+            if let Some(record) = &*world.record {
+                came.merged += usize::from(record.intents.iter().any(|i| i.id.copy >= 1 << 31));
+            }
+            if setting.is_violation(&world) {
+                let trace = trace::trace(&setting, &start, &taken);
+                return Err(format!("schedule {schedule}:\n{trace}"));
+            }
+        }
+        came.steps += taken.len();
+        came.acknowledged += usize::from(world.acknowledged > 0);
+        setting.visit(&world);
+        came.claimed += usize::from(setting.seen.contains_key("claimed"));
+        came.stale += usize::from(setting.seen.contains_key("refused"));
+        came.looked += usize::from(setting.seen.contains_key("looks at other keys"));
+    }
+    Ok(came)
+}
+
+fn seeds() -> (u64, usize) {
+    #[expect(clippy::disallowed_methods, reason = "switches of the test, not of the proxy")]
+    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
+    let seed = number("FENCEPOST_TEST_SEED").unwrap_or(1);
+    let schedules = number("FENCEPOST_TEST_SCHEDULES").unwrap_or(20_000);
+    (seed, usize::try_from(schedules).expect("it fits"))
+}
+
+#[test]
+fn random_crowds() {
+    let (seed, schedules) = seeds();
+    let came = walk(Rules::ALL, schedules, seed).unwrap_or_else(|trace| panic!("{trace}"));
+    println!("{schedules} random crowds from seed {seed}: {came:?}");
+    assert!(came.acknowledged > schedules / 2);
+    assert!(came.claimed > 0 && came.merged > 0 && came.together > 0);
+}
+
+#[test]
+fn random_crowds_meet_a_violation_without_a_rule() {
+    for rule in [Rule::Register, Rule::Avoid, Rule::Barrier, Rule::KeepDead, Rule::KeepUnknown] {
+        let trace = walk(Rules::ALL.without(rule), 60_000, 1).expect_err("a violation is met");
+        println!("without {rule:?}: violated in {}", trace.lines().next().unwrap_or_default());
+    }
+}
+
+fn two_keys(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
+    Setting { keys: 2, shared: true, pauses: 0, ..setting(protocol, faults, starts) }
+}
+
+#[test]
+fn threes_with_shared_memory() {
+    let x = |clients: Vec<Client>| (Some("X"), clients);
+    let starts = vec![
+        x(vec![on(0, 33, PUT_Y), on(0, 34, CLAIM), on(1, 34, CLAIM)]),
+        x(vec![on(0, 33, PUT_Y), on(1, 34, PUT_Y), on(0, 34, CLAIM)]),
+        x(vec![on(0, 33, PUT_X), on(1, 33, PUT_X), on(1, 34, PUT_X)]),
+        x(vec![on(0, 33, PUT_X), on(0, 34, CLAIM), on(0, 34, PUT_X)]),
+        x(vec![on(0, 33, Ask::Delete), on(0, 34, PUT_X), on(1, 34, CLAIM)]),
+        (None, vec![on(0, 33, PUT_X), on(0, 34, Ask::Delete), on(1, 34, PUT_X)]),
+    ];
+    let exclusive = Enforcement::Exclusive;
+    for protocol in [MANY, UNIQUE_MANY, Protocol { delete: exclusive, complete: exclusive, ..MANY }]
+    {
+        for start in starts.clone() {
+            let name = format!("shared, {:?} {:?} {start:?}", protocol.tags, protocol.delete);
+            let mut setting = two_keys(protocol, TIMEOUT, vec![start]);
+            let found = search(&mut setting, STATES_MAX);
+            println!("{name}: {} states", found.states);
+            if let Some((start, actions)) = &found.violation {
+                panic!("{name}:\n{}", trace::trace(&setting, start, actions));
+            }
+        }
+    }
+}
+
+/// A record that is full at once: intents that are alike become one.
+#[test]
+fn full_records() {
+    let x = |clients: Vec<Client>| (Some("X"), clients);
+    let starts = vec![
+        x(vec![on(0, 33, PUT_Y), on(0, 34, PUT_Y), on(0, 35, PUT_X)]),
+        x(vec![on(0, 33, PUT_Y), on(0, 33, PUT_X), on(1, 34, PUT_Y)]),
+        x(vec![on(0, 33, PUT_Y), on(0, 33, PUT_Y), on(0, 34, CLAIM)]),
+    ];
+    for protocol in [MANY, UNIQUE_MANY] {
+        for intents_max in [1, 2] {
+            for start in starts.clone() {
+                let name = format!("full at {intents_max}, {:?} {start:?}", protocol.tags);
+                let protocol = Protocol { intents_max, ..protocol };
+                let mut setting = two_keys(protocol, TIMEOUT, vec![start]);
+                let found = search(&mut setting, STATES_MAX);
+                println!("{name}: {} states", found.states);
+                if let Some((start, actions)) = &found.violation {
+                    panic!("{name}:\n{}", trace::trace(&setting, start, actions));
+                }
+            }
+        }
+    }
+}
