@@ -67,6 +67,7 @@ const NONE: Faults = Faults {
     ticks: 0,
     retries: 0,
     broken_bodies: 0,
+    resets: 0,
 };
 
 const TIMEOUT: Faults = Faults { timeouts: 1, ..NONE };
@@ -407,6 +408,7 @@ fn walk(rules: Rules, schedules: usize) -> Result<(usize, usize), String> {
         ticks: 4,
         retries: 2,
         broken_bodies: 1,
+        resets: 0,
     };
     let exclusive = Enforcement::Exclusive;
     let all_exclusive = Protocol { delete: exclusive, complete: exclusive, ..PROTOCOL };

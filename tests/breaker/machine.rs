@@ -95,3 +95,62 @@ fn a_reset_while_an_operation_waits_at_the_barrier_starts_it_over() {
     assert!(!acknowledged, "acknowledged with 42 while the record holds 30");
     assert!(!sent, "sent with 42 while the record holds 30");
 }
+
+/// As above, and then the outcome of its request is never known: its intent has to stay (F7).
+#[test]
+fn an_operation_that_starts_over_after_a_reset_keeps_its_intent_when_its_outcome_is_unknown() {
+    let forms = Forms { plain: tag("Y"), one_part: tag("Y-1") };
+    let put = operation(1, 42, Change::Put(Contents::Buffered(forms)));
+    let lower = Intent {
+        id: IntentId { operation: OperationId::new(9), copy: 0 },
+        token: Token::new(33).unwrap(),
+        key: KeyId::new("other"),
+        action: Action::Conditional { expects: tag("O") },
+        registered_at: None,
+        expires_at: StoreTime(2_000),
+    };
+    let mut attempt = Attempt::new(MANY, put, Memory::default());
+    let mut effect = attempt.advance(Outcome::Start);
+    let (mut swaps, mut reset, mut registered) = (0, false, Vec::new());
+    for _ in 0..40 {
+        println!("start over: {effect:?}");
+        effect = match effect {
+            Effect::Observe => attempt.advance(Outcome::Observed { tag: tag("X"), stamp: None }),
+            Effect::Load if reset || swaps == 0 => {
+                attempt.advance(Outcome::Loaded(snapshot(33, 0, vec![lower.clone()])))
+            }
+            Effect::Load => {
+                reset = true;
+                // The reset makes what is open older than whatever comes.
+                let mut own: Vec<Intent> = std::mem::take(&mut registered);
+                for intent in &mut own {
+                    intent.token = Token::new(29).unwrap();
+                }
+                let own = own.into_iter().filter(|intent: &Intent| intent.key == KeyId::new("k"));
+                attempt.advance(Outcome::Loaded(snapshot(30, 1, own.collect())))
+            }
+            Effect::Look(keys) => {
+                let found = keys.into_iter().map(|key| (key, tag("O"))).collect();
+                attempt.advance(Outcome::Looked(found))
+            }
+            Effect::Swap(swap) => {
+                swaps += 1;
+                registered.clone_from(&swap.next.intents);
+                attempt.advance(Outcome::Swapped(RecordVersion::Tag(format!("s{swaps}"))))
+            }
+            Effect::Send(_) => attempt.advance(Outcome::Unknown),
+            Effect::Pause if reset => attempt.advance(Outcome::OutOfPatience),
+            Effect::Pause => attempt.advance(Outcome::Paused),
+            Effect::Finish(ref verdict) => {
+                assert_eq!(*verdict, Verdict::OutcomeUnknown);
+                break;
+            }
+            Effect::Begin(_) => unreachable!("it does not stream"),
+        };
+    }
+    let memory = attempt.into_memory();
+    let known = memory.snapshot().unwrap();
+    let left = memory.without_settled(known);
+    assert_eq!(known.intents().len(), 1);
+    assert_eq!(left.intents().len(), 1, "the live intent is taken for settled");
+}

@@ -18,7 +18,6 @@ struct Came {
     steps: usize,
     acknowledged: usize,
     claimed: usize,
-    looked: usize,
     together: usize,
     merged: usize,
     stale: usize,
@@ -27,7 +26,7 @@ struct Came {
 /// # Errors
 ///
 /// The trace of the first violation.
-fn walk(rules: Rules, schedules: usize, seed: u64) -> Result<Came, String> {
+fn walk(rules: Rules, schedules: usize, seed: u64, resets: u8) -> Result<Came, String> {
     let asks = [
         PUT_X,
         PUT_Y,
@@ -78,6 +77,7 @@ fn walk(rules: Rules, schedules: usize, seed: u64) -> Result<Came, String> {
             ticks: u8::try_from(below(5)).expect("it is small"),
             retries: u8::try_from(below(3)).expect("it is small"),
             broken_bodies: u8::try_from(below(2)).expect("it is small"),
+            resets,
         };
         let mut setting = setting(protocol, faults, vec![(object, all)]);
         setting.keys = keys;
@@ -103,6 +103,10 @@ fn walk(rules: Rules, schedules: usize, seed: u64) -> Result<Came, String> {
             if let world::Action::Together(proxy) = action {
                 came.together += usize::from(Setting::group(&world, proxy).len() > 1);
             }
+            // Not before anything has happened.
+            if matches!(action, world::Action::Reset) && world.acknowledged == 0 && below(8) > 0 {
+                continue;
+            }
             taken.push(action);
             world = setting.step(&world, &action);
             if let Some(record) = &*world.record {
@@ -118,7 +122,6 @@ fn walk(rules: Rules, schedules: usize, seed: u64) -> Result<Came, String> {
         setting.visit(&world);
         came.claimed += usize::from(setting.seen.contains_key("claimed"));
         came.stale += usize::from(setting.seen.contains_key("refused"));
-        came.looked += usize::from(setting.seen.contains_key("looks at other keys"));
     }
     Ok(came)
 }
@@ -134,7 +137,7 @@ fn seeds() -> (u64, usize) {
 #[test]
 fn random_crowds() {
     let (seed, schedules) = seeds();
-    let came = walk(Rules::ALL, schedules, seed).unwrap_or_else(|trace| panic!("{trace}"));
+    let came = walk(Rules::ALL, schedules, seed, 0).unwrap_or_else(|trace| panic!("{trace}"));
     println!("{schedules} random crowds from seed {seed}: {came:?}");
     assert!(came.acknowledged > schedules / 2);
     assert!(came.claimed > 0 && came.merged > 0 && came.together > 0);
@@ -143,8 +146,38 @@ fn random_crowds() {
 #[test]
 fn random_crowds_meet_a_violation_without_a_rule() {
     for rule in [Rule::Register, Rule::Avoid, Rule::Barrier, Rule::KeepDead, Rule::KeepUnknown] {
-        let trace = walk(Rules::ALL.without(rule), 60_000, 1).expect_err("a violation is met");
+        let trace = walk(Rules::ALL.without(rule), 60_000, 1, 0).expect_err("a violation is met");
         println!("without {rule:?}: violated in {}", trace.lines().next().unwrap_or_default());
+    }
+}
+
+/// A person sets the token back while operations are under way.
+#[test]
+fn random_crowds_and_a_reset() {
+    let (seed, schedules) = seeds();
+    let came = walk(Rules::ALL, schedules, seed, 1).unwrap_or_else(|trace| panic!("{trace}"));
+    println!("{schedules} random crowds with a reset from seed {seed}: {came:?}");
+    assert!(came.acknowledged > schedules / 10);
+}
+
+/// What waits at the barrier while the record is reset, and what its proxy remembers of it.
+#[test]
+fn a_reset_while_somebody_waits_at_the_barrier() {
+    let x = |clients: Vec<Client>| (Some("X"), clients);
+    let starts = vec![
+        x(vec![on(0, 33, PUT_Y), on(1, 35, PUT_Y), on(0, 34, CLAIM)]),
+        x(vec![on(0, 33, PUT_Y), on(1, 35, PUT_Y), on(1, 36, CLAIM)]),
+        x(vec![on(0, 33, PUT_Y), on(0, 35, CLAIM), on(0, 35, CLAIM), on(1, 34, PUT_Y)]),
+    ];
+    for start in starts {
+        let name = format!("reset, {start:?}");
+        let faults = Faults { resets: 1, ..TIMEOUT };
+        let mut setting = Setting { pauses: 1, proxies: 1, ..two_keys(MANY, faults, vec![start]) };
+        let found = search(&mut setting, STATES_MAX);
+        println!("{name}: {} states", found.states);
+        if let Some((start, actions)) = &found.violation {
+            panic!("{name}:\n{}", trace::trace(&setting, start, actions));
+        }
     }
 }
 

@@ -48,6 +48,8 @@ impl Setting {
             signed_at: world.now,
         };
         world.proxies_used = world.proxies_used.max(proxy + 1);
+        let resets = world.resets;
+        world.edit(number, |run| run.began = resets);
         let mut memory = (*world.proxies[proxy]).clone();
         if self.shared {
             let mut tags = (*world.tags[proxy]).clone();
@@ -175,6 +177,8 @@ impl Setting {
             End::Refused | End::AlreadyAbsent | End::Claimed if run.applied != 0 => {
                 world.blame(Violation::RefusedYetApplied);
             }
+            // What began before a reset is of the time before it.
+            End::Applied | End::AlreadyAbsent | End::Claimed if run.began != world.resets => {}
             End::Applied | End::AlreadyAbsent | End::Claimed => {
                 world.acknowledged = world.acknowledged.max(run.client.token);
             }
@@ -233,6 +237,10 @@ impl Setting {
             },
             Wait::Swap(swap) => {
                 let version = world.swap(&swap);
+                if version.is_some() {
+                    let resets = world.resets;
+                    world.edit(number, |run| run.entered = resets);
+                }
                 if self.shared {
                     Self::remember(world, proxy, |memory| match &version {
                         Some(version) => memory.swapped(swap.next, version.clone()),
@@ -286,6 +294,8 @@ impl Setting {
             }
         }
         for (number, attempt, pauses) in joined {
+            let resets = world.resets;
+            world.edit(number, |run| run.entered = resets);
             let outcome = match answered {
                 true => Outcome::SwappedTogether(state.clone()),
                 false => Outcome::LedgerFailed,

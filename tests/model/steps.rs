@@ -122,11 +122,14 @@ impl Space for Setting {
                         applied: 0,
                         stream: None,
                         chained: false,
+                        began: 0,
+                        entered: 0,
                         first: client.upload.unwrap_or(first),
                     })
                 })
                 .collect(),
             acknowledged: 0,
+            resets: 0,
             faults: self.faults,
             violation: None,
             last: vec![None; self.keys],
@@ -154,6 +157,9 @@ impl Space for Setting {
         }
         if world.faults.ticks > 0 {
             into.push(Action::Tick);
+        }
+        if world.faults.resets > 0 && world.record.is_some() {
+            into.push(Action::Reset);
         }
     }
 
@@ -203,6 +209,10 @@ impl Space for Setting {
                 next.faults.ticks -= 1;
                 next.now += 1;
             }
+            Action::Reset => {
+                next.faults.resets -= 1;
+                next.reset();
+            }
             Action::Retry(number, proxy) => {
                 next.faults.retries -= 1;
                 next.set_phase(number, Phase::Over(End::Retried));
@@ -214,6 +224,8 @@ impl Space for Setting {
                     applied: 0,
                     stream: None,
                     chained: false,
+                    began: 0,
+                    entered: 0,
                     first: next.runs[number].first,
                 };
                 next.runs.push(Part::new(again));
