@@ -1,9 +1,9 @@
 //! The state machine, driven by hand through what no model has yet: a reset by hand.
 
 use fencepost::fence::{
-    Action, Attempt, Bearer, Change, ClientCondition, Compare, Contents, Effect, Enforcement, Forms,
-    Intent, IntentId, KeyId, Keys, Memory, Operation, OperationId, Outcome, Protocol, Record,
-    RecordVersion, Rules, Snapshot, StoreTime, Tag, Tags, Token, Verdict,
+    Action, Attempt, Bearer, Change, ClientCondition, Compare, Contents, Effect, Enforcement,
+    Forms, Intent, IntentId, KeyId, Keys, Memory, Operation, OperationId, Outcome, Protocol,
+    Record, RecordVersion, Rules, Snapshot, StoreTime, Tag, Tags, Token, Verdict,
 };
 
 const MANY: Protocol = Protocol {

@@ -6,10 +6,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod leases;
 mod machine;
 mod storm;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fencepost::clock;
 use fencepost::devstore::{Effect, Profile, Rule};
@@ -71,19 +72,6 @@ async fn open_intents(backend: &Backend) -> usize {
     backend.records().load(&scope).await.unwrap().intents().len()
 }
 
-/// The record has the lease's token before it is claimed, which is no use of it.
-#[tokio::test]
-async fn a_lease_can_be_had_where_tokens_are_good_for_one_write() {
-    let backend = Backend::embedded(Profile::Aws).await;
-    let strict = format!("fence.compare = \"strictly-greater\"\n{}", settings());
-    let proxy = backend.proxy(&strict).await;
-    for path in ["jobs/", "one"] {
-        let answer = acquire(&proxy.plain(), path, "a", 30, 0).await;
-        println!("{path}: {} {:?}", answer.status, answer.body);
-        granted(&answer);
-    }
-}
-
 #[tokio::test]
 async fn what_a_claim_says_of_its_holder_and_lock_is_recorded_however_often_it_is_claimed() {
     let backend = Backend::embedded(Profile::Aws).await;
@@ -99,102 +87,6 @@ async fn what_a_claim_says_of_its_holder_and_lock_is_recorded_however_often_it_i
         let other = other_proxy.token(8).with("x-fence-lock", "hourly");
         assert_eq!(code(&claim(&other, path).await), "409 FenceLockMismatch", "{path}");
     }
-}
-
-/// The claim may take longer than the lease lasts.
-#[tokio::test]
-async fn a_lease_that_is_granted_is_one_that_its_holder_has() {
-    let backend = Backend::embedded(Profile::Aws).await;
-    let (older, newer) = backend.proxies(&settings()).await;
-    assert_eq!(older.token(5).put("jobs/a", "idle").await.short(), "200");
-    let parked = backend.faults().add(on_data(Effect::Hold, Method::PUT));
-    let client = older.token(5);
-    let late = tokio::spawn(async move { client.put("jobs/a", "late").await });
-    soon("a parked request", parked.wait_parked(1)).await;
-    let client = newer.plain();
-    let waiting = tokio::spawn(async move { acquire(&client, "jobs/", "a", 2, 25).await });
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    parked.release();
-    soon("its answer", late).await.unwrap();
-    let answer = soon("the lease", waiting).await.unwrap();
-    println!("{} {:?}", answer.status, answer.body);
-    if answer.status == 200 {
-        let left = read(&answer)["expires_at"].as_u64().unwrap();
-        let shown = show(&newer, "jobs/").await;
-        let now = shown["store_time"].as_u64().unwrap();
-        println!("{shown}");
-        assert_eq!(shown["lease"]["expired"], false, "it has run out {} s ago", now - left);
-    }
-}
-
-/// A client that does not get its answer in time asks again under the same id; the first request
-/// goes on.
-#[tokio::test]
-async fn a_repeated_acquisition_that_was_granted_is_not_released_by_the_first_one() {
-    let backend = Backend::embedded(Profile::Aws).await;
-    let (older, newer) = backend.proxies(&settings()).await;
-    assert_eq!(older.token(5).put("jobs/a", "idle").await.short(), "200");
-    let parked = backend.faults().add(on_data(Effect::Hold, Method::PUT));
-    let client = older.token(5);
-    let late = tokio::spawn(async move { client.put("jobs/a", "late").await });
-    soon("a parked request", parked.wait_parked(1)).await;
-    let id = format!("{:032x}", clock::random_u128());
-    let body = |wait: u64| {
-        json!({
-            "action": "acquire", "ttl_seconds": 60, "holder": "a", "wait_seconds": wait, "id": id
-        })
-    };
-    let (client, first) = (newer.plain(), body(3));
-    let first = tokio::spawn(async move { ask(&client, "jobs/", first).await });
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let (client, second) = (newer.plain(), body(25));
-    let second = tokio::spawn(async move { ask(&client, "jobs/", second).await });
-    println!("first: {}", code(&soon("the first", first).await.unwrap()));
-    parked.release();
-    soon("its answer", late).await.unwrap();
-    let answer = soon("the second", second).await.unwrap();
-    println!("second: {} {:?}", answer.status, answer.body);
-    if answer.status == 200 {
-        let other = acquire(&newer.plain(), "jobs/", "b", 60, 0).await;
-        assert_eq!(code(&other), "409 FenceLeaseHeld", "a has just been told that it has it");
-    }
-}
-
-#[tokio::test]
-async fn who_has_gone_away_while_waiting_for_a_lease_does_not_get_it() {
-    let backend = Backend::embedded(Profile::Aws).await;
-    let proxy = backend.proxy(&settings()).await;
-    let (_, id) = granted(&acquire(&proxy.plain(), "jobs/", "a", 600, 0).await);
-    let client = proxy.plain();
-    let waiting = tokio::spawn(async move { acquire(&client, "jobs/", "ghost", 600, 60).await });
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    waiting.abort();
-    let _ = waiting.await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let released = ask(&proxy.plain(), "jobs/", json!({ "action": "release", "id": id })).await;
-    assert_eq!(released.status, 200);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let next = acquire(&proxy.plain(), "jobs/", "b", 60, 3).await;
-    println!("{} {:?}", next.status, next.body);
-    granted(&next);
-}
-
-/// Whoever closes the connection does not go on taking a place for ten minutes.
-#[tokio::test]
-async fn those_who_wait_do_not_take_every_place() {
-    let backend = Backend::embedded(Profile::Aws).await;
-    let proxy = backend.proxy(&format!("limits.requests_in_flight_max = 16\n{}", settings())).await;
-    granted(&acquire(&proxy.plain(), "jobs/", "a", 600, 0).await);
-    for _ in 0..16 {
-        let client = proxy.plain();
-        let waiting = tokio::spawn(async move { acquire(&client, "jobs/", "x", 60, 600).await });
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        waiting.abort();
-    }
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let answer = proxy.token(7).put("elsewhere", "x").await;
-    println!("{}", answer.short());
-    assert_eq!(answer.short(), "200");
 }
 
 /// A store that is busy for a moment must not shut the scope for twenty minutes.
@@ -228,39 +120,6 @@ async fn writes_that_the_store_throttled_do_not_fill_the_record_for_good() {
     println!("other keys: {other:?}");
     assert_eq!(again.get("200"), Some(&8));
     assert_eq!(other.get("200"), Some(&4));
-}
-
-/// Those who wait must not keep the holder from renewing.
-#[tokio::test]
-async fn a_crowd_that_waits_for_a_lease_does_not_starve_its_holder() {
-    let backend = Backend::embedded(Profile::Aws).await;
-    let proxy = backend.proxy(&settings()).await;
-    let (token, id) = granted(&acquire(&proxy.plain(), "jobs/", "a", 600, 0).await);
-    let slow = Rule::new(Effect::Delay(Duration::from_millis(20))).method(Method::GET);
-    backend.faults().add(slow.bucket(LEDGER).always());
-    let time = async |what: &str| {
-        let began: Instant = clock::monotonic();
-        let body = json!({ "action": "renew", "id": id });
-        assert_eq!(ask(&proxy.plain(), "jobs/", body).await.status, 200);
-        let renewed = began.elapsed();
-        let began = clock::monotonic();
-        let put = proxy.token(token).put("jobs/a", what.to_owned()).await.short();
-        println!("{what}: renewed in {renewed:?}, PUT {put} in {:?}", began.elapsed());
-        renewed.max(began.elapsed())
-    };
-    time("alone").await;
-    let crowd: Vec<_> = (0..400)
-        .map(|_| {
-            let client = proxy.plain();
-            tokio::spawn(async move { acquire(&client, "jobs/", "x", 60, 20).await })
-        })
-        .collect();
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    let worst = time("among 400").await.max(time("again").await);
-    for waiting in crowd {
-        waiting.abort();
-    }
-    assert!(worst < Duration::from_secs(2), "{worst:?}");
 }
 
 /// F5 for the one who holds the newest token: the old one's hot loop must not keep it out.
@@ -369,7 +228,8 @@ async fn a_swap_that_lands_late_does_not_leave_its_intent_for_twenty_minutes() {
         held.release();
         soon("the late swap", held.wait_finished(1)).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let left = if many { open_intents(&backend).await } else { backend.intents(key).await.len() };
+        let left =
+            if many { open_intents(&backend).await } else { backend.intents(key).await.len() };
         println!("{key}: {answer}, then {left} intents");
         let claimed = claim(&proxy.token(8), if many { "jobs/" } else { key }).await;
         println!("claim: {}", claimed.status);
@@ -382,7 +242,7 @@ async fn a_swap_that_lands_late_does_not_leave_its_intent_for_twenty_minutes() {
 async fn many_writes_that_settle_at_once_are_all_withdrawn() {
     const WRITERS: u64 = 500;
     let backend = Backend::embedded(Profile::Aws).await;
-    let proxy = backend.proxy(&format!("fence.intents_max = 1000\nfence.contention_wait_seconds_max = 10\nfence.settle_delay_milliseconds = 200\n{SCOPES}")).await;
+    let proxy = backend.proxy(&format!("fence.contention_wait_seconds_max = 10\nfence.settle_delay_milliseconds = 200\n{SCOPES}")).await;
     assert_eq!(proxy.token(7).put("jobs/first", "x").await.short(), "200");
     let parked = backend.faults().add(on_data(Effect::Hold, Method::PUT).times(WRITERS));
     let writers: Vec<_> = (0..WRITERS)
@@ -461,8 +321,9 @@ async fn a_silent_ledger_fails_those_who_wait_for_it_together() {
     for number in 0..20 {
         assert_eq!(proxy.token(7).put(&format!("jobs/{number}"), "x").await.short(), "200");
     }
-    let rules = [Method::GET, Method::PUT]
-        .map(|method| backend.faults().add(Rule::new(Effect::Hold).method(method).bucket(LEDGER).always()));
+    let rules = [Method::GET, Method::PUT].map(|method| {
+        backend.faults().add(Rule::new(Effect::Hold).method(method).bucket(LEDGER).always())
+    });
     let began = clock::monotonic();
     let deletes: Vec<_> = (0..20)
         .map(|number| {
@@ -485,27 +346,6 @@ async fn a_silent_ledger_fails_those_who_wait_for_it_together() {
         rule.release();
     }
     assert!(deleted < Duration::from_secs(8), "{deleted:?}");
-}
-
-/// A proxy that stops does not wait for those who wait.
-#[tokio::test]
-async fn who_waits_for_a_lease_does_not_hold_up_the_end_of_the_process() {
-    let backend = Backend::embedded(Profile::Aws).await;
-    let proxy = backend.proxy(&settings()).await;
-    granted(&acquire(&proxy.plain(), "jobs/", "a", 600, 0).await);
-    let client = proxy.plain();
-    let waiting = tokio::spawn(async move {
-        let body = json!({
-            "action": "acquire", "ttl_seconds": 9, "holder": "b", "wait_seconds": 25
-        });
-        let _ = client.try_send(Method::POST, "/_fence/lease/data/jobs/", body.to_string()).await;
-    });
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let began = clock::monotonic();
-    proxy.stop().await;
-    println!("stopped after {:?}", began.elapsed());
-    waiting.abort();
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
 /// Whatever the path looks like, it is the proxy's own or the store's, and never a bucket's by
@@ -534,7 +374,11 @@ async fn tricks_with_the_paths_of_the_proxys_own_requests() {
         "/data/_fence/claim/data/jobs/",
     ] {
         let answer = client.clone().send(Method::PUT, path, "").await;
-        println!("{path}: {} {}", answer.status, String::from_utf8_lossy(&answer.body).chars().take(160).collect::<String>());
+        println!(
+            "{path}: {} {}",
+            answer.status,
+            String::from_utf8_lossy(&answer.body).chars().take(160).collect::<String>()
+        );
     }
     assert_eq!(show(&proxy, "jobs/").await["token"], Value::Null, "nothing was claimed");
     for (path, scope) in [
@@ -560,14 +404,14 @@ async fn tricks_with_the_paths_of_the_proxys_own_requests() {
 async fn a_record_that_was_full_is_empty_again_when_all_is_quiet() {
     let backend = Backend::embedded(Profile::Aws).await;
     let patient = format!(
-        "fence.intents_max = 4\nfence.attempts_max = 50\nfence.contention_wait_seconds_max = 10\nfence.settle_delay_milliseconds = 0\n{SCOPES}"
+        "fence.scope_intents_max = 4\nfence.attempts_max = 50\nfence.contention_wait_seconds_max = 10\nfence.settle_delay_milliseconds = 0\n{SCOPES}"
     );
     let (one, other) = backend.proxies(&patient).await;
     backend.faults().set_latency(Duration::from_millis(5));
     let until = clock::monotonic() + Duration::from_secs(8);
     let writers: Vec<_> = (0..16)
         .map(|writer: u64| {
-            let client = if writer % 2 == 0 { one.token(7) } else { other.token(7) };
+            let client = if writer.is_multiple_of(2) { one.token(7) } else { other.token(7) };
             tokio::spawn(async move {
                 let mut answers = std::collections::BTreeMap::new();
                 let mut number = 0;

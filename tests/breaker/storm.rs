@@ -144,9 +144,11 @@ async fn storm(profile: Profile, more: &str, seed: u64, seconds: u64) {
     }
     backend.faults().clear();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let log = log.lock().unwrap();
-    println!("storm {profile} {seed}: {:?}", log.counts);
-    judge(&backend, &log);
+    {
+        let log = log.lock().unwrap();
+        println!("storm {profile} {seed}: {:?}", log.counts);
+        judge(&backend, &log);
+    }
     // What was left behind has expired.
     let last = token.load(Ordering::Relaxed) + 1;
     let began = clock::monotonic();
@@ -171,7 +173,8 @@ fn judge(backend: &Backend, log: &Log) {
     let mut applied: BTreeMap<u64, u64> = BTreeMap::new();
     for put in &puts {
         let token: u64 = put.metadata["fencepost-token"].parse().unwrap();
-        let newer = log.acknowledged.iter().find(|(other, seen)| *other > token && *seen < put.sequence);
+        let newer =
+            log.acknowledged.iter().find(|(other, seen)| *other > token && *seen < put.sequence);
         assert!(newer.is_none(), "stale: {put:?} took effect after {newer:?} was acknowledged");
         if let Some(op) = put.metadata.get("op") {
             *applied.entry(op.parse().unwrap()).or_default() += 1;

@@ -20,28 +20,41 @@ struct Came {
     claimed: usize,
     together: usize,
     merged: usize,
-    stale: usize,
+    refused: usize,
 }
 
-/// # Errors
-///
-/// The trace of the first violation.
-fn walk(rules: Rules, schedules: usize, seed: u64, resets: u8) -> Result<Came, String> {
-    let asks = [
-        PUT_X,
-        PUT_Y,
-        PUT_X,
-        Ask::Delete,
-        Ask::Stream("X"),
-        Ask::Stream("Y"),
-        COMPLETE_X,
-        COMPLETE_Y,
-        UNFORETOLD,
-        Ask::Touch,
-        Ask::DeleteVersion,
-        CLAIM,
-        CLAIM,
-    ];
+/// Numbers that are the same in every run: a linear congruential generator with Knuth's multiplier.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(self.0 >> 33).expect("31 bits") % bound
+    }
+
+    fn few(&mut self, bound: usize) -> u8 {
+        u8::try_from(self.below(bound)).expect("it is small")
+    }
+}
+
+const ASKS_OF_CROWDS: [Ask; 13] = [
+    PUT_X,
+    PUT_Y,
+    PUT_X,
+    Ask::Delete,
+    Ask::Stream("X"),
+    Ask::Stream("Y"),
+    COMPLETE_X,
+    COMPLETE_Y,
+    UNFORETOLD,
+    Ask::Touch,
+    Ask::DeleteVersion,
+    CLAIM,
+    CLAIM,
+];
+
+/// A world of this schedule.
+fn crowd(dice: &mut Dice, rules: Rules, schedule: usize, resets: u8) -> Setting {
     let exclusive = Enforcement::Exclusive;
     let protocols = [
         MANY,
@@ -50,42 +63,49 @@ fn walk(rules: Rules, schedules: usize, seed: u64, resets: u8) -> Result<Came, S
         Protocol { delete: exclusive, ..UNIQUE_MANY },
         Protocol { complete: exclusive, ..MANY },
     ];
-    let mut seed = seed;
-    let mut below = move |bound: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        usize::try_from(seed >> 33).expect("31 bits") % bound
+    let protocol = Protocol {
+        rules,
+        intents_max: [2, 3, 4, 8][dice.below(4)],
+        ..protocols[schedule % protocols.len()]
     };
+    let keys = 1 + dice.below(3);
+    let mut token = 33;
+    let mut next = |_| {
+        token += u64::from(dice.below(3) == 0);
+        on(dice.below(keys), token, ASKS_OF_CROWDS[dice.below(ASKS_OF_CROWDS.len())])
+    };
+    let all: Vec<Client> = (0..8).map(&mut next).collect();
+    let all = all[..4 + dice.below(5)].to_vec();
+    let object = if dice.below(3) == 0 { None } else { Some("X") };
+    let faults = Faults {
+        timeouts: dice.few(4),
+        swaps_lost: dice.few(3),
+        outages: dice.few(2),
+        crashes: dice.few(2),
+        ticks: dice.few(5),
+        retries: dice.few(3),
+        broken_bodies: dice.few(2),
+        resets,
+    };
+    Setting {
+        keys,
+        proxies: 1 + dice.below(3),
+        shared: true,
+        pauses: dice.few(4),
+        idempotent: dice.below(2) == 0,
+        assembles: [exclusive, Enforcement::Conditional][dice.below(2)],
+        ..setting(protocol, faults, vec![(object, all)])
+    }
+}
+
+/// # Errors
+///
+/// The trace of the first violation.
+fn walk(rules: Rules, schedules: usize, seed: u64, resets: u8) -> Result<Came, String> {
+    let mut dice = Dice(seed);
     let mut came = Came::default();
     for schedule in 0..schedules {
-        let mut protocol = protocols[schedule % protocols.len()];
-        protocol.rules = rules;
-        protocol.intents_max = [2, 3, 4, 8][below(4)];
-        let keys = 1 + below(3);
-        let mut token = 33;
-        let count = 4 + below(5);
-        let mut next = |_| {
-            token += u64::from(below(3) == 0);
-            on(below(keys), token, asks[below(asks.len())])
-        };
-        let all = (0..count).map(&mut next).collect();
-        let object = if below(3) == 0 { None } else { Some("X") };
-        let faults = Faults {
-            timeouts: u8::try_from(below(4)).expect("it is small"),
-            swaps_lost: u8::try_from(below(3)).expect("it is small"),
-            outages: u8::try_from(below(2)).expect("it is small"),
-            crashes: u8::try_from(below(2)).expect("it is small"),
-            ticks: u8::try_from(below(5)).expect("it is small"),
-            retries: u8::try_from(below(3)).expect("it is small"),
-            broken_bodies: u8::try_from(below(2)).expect("it is small"),
-            resets,
-        };
-        let mut setting = setting(protocol, faults, vec![(object, all)]);
-        setting.keys = keys;
-        setting.proxies = 1 + below(3);
-        setting.shared = true;
-        setting.pauses = u8::try_from(below(4)).expect("it is small");
-        setting.idempotent = below(2) == 0;
-        setting.assembles = if below(2) == 0 { exclusive } else { Enforcement::Conditional };
+        let mut setting = crowd(&mut dice, rules, schedule, resets);
         let start = setting.starts().remove(0);
         let (mut world, mut taken, mut actions) = (start.clone(), Vec::new(), Vec::new());
         loop {
@@ -97,14 +117,14 @@ fn walk(rules: Rules, schedules: usize, seed: u64, resets: u8) -> Result<Came, S
             // Starts are taken first now and then, so that many run at a time.
             let starts = actions.iter().position(|a| matches!(a, world::Action::Start(..)));
             let action = match starts {
-                Some(at) if below(2) == 0 => actions[at + below(actions.len() - at)],
-                Some(_) | None => actions[below(actions.len())],
+                Some(at) if dice.below(2) == 0 => actions[at + dice.below(actions.len() - at)],
+                Some(_) | None => actions[dice.below(actions.len())],
             };
             if let world::Action::Together(proxy) = action {
                 came.together += usize::from(Setting::group(&world, proxy).len() > 1);
             }
-            // Not before anything has happened.
-            if matches!(action, world::Action::Reset) && world.acknowledged == 0 && below(8) > 0 {
+            // Not before something has happened.
+            if matches!(action, world::Action::Reset) && dice.below(3) > 0 {
                 continue;
             }
             taken.push(action);
@@ -121,7 +141,7 @@ fn walk(rules: Rules, schedules: usize, seed: u64, resets: u8) -> Result<Came, S
         came.acknowledged += usize::from(world.acknowledged > 0);
         setting.visit(&world);
         came.claimed += usize::from(setting.seen.contains_key("claimed"));
-        came.stale += usize::from(setting.seen.contains_key("refused"));
+        came.refused += usize::from(setting.seen.contains_key("refused"));
     }
     Ok(came)
 }
@@ -157,7 +177,7 @@ fn random_crowds_and_a_reset() {
     let (seed, schedules) = seeds();
     let came = walk(Rules::ALL, schedules, seed, 1).unwrap_or_else(|trace| panic!("{trace}"));
     println!("{schedules} random crowds with a reset from seed {seed}: {came:?}");
-    assert!(came.acknowledged > schedules / 10);
+    assert!(came.acknowledged > schedules / 50);
 }
 
 /// What waits at the barrier while the record is reset, and what its proxy remembers of it.
@@ -167,7 +187,6 @@ fn a_reset_while_somebody_waits_at_the_barrier() {
     let starts = vec![
         x(vec![on(0, 33, PUT_Y), on(1, 35, PUT_Y), on(0, 34, CLAIM)]),
         x(vec![on(0, 33, PUT_Y), on(1, 35, PUT_Y), on(1, 36, CLAIM)]),
-        x(vec![on(0, 33, PUT_Y), on(0, 35, CLAIM), on(0, 35, CLAIM), on(1, 34, PUT_Y)]),
     ];
     for start in starts {
         let name = format!("reset, {start:?}");
@@ -188,7 +207,7 @@ fn two_keys(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
 #[test]
 fn threes_with_shared_memory() {
     let x = |clients: Vec<Client>| (Some("X"), clients);
-    let starts = vec![
+    let starts = [
         x(vec![on(0, 33, PUT_Y), on(0, 34, CLAIM), on(1, 34, CLAIM)]),
         x(vec![on(0, 33, PUT_Y), on(1, 34, PUT_Y), on(0, 34, CLAIM)]),
         x(vec![on(0, 33, PUT_X), on(1, 33, PUT_X), on(1, 34, PUT_X)]),
@@ -196,10 +215,12 @@ fn threes_with_shared_memory() {
         x(vec![on(0, 33, Ask::Delete), on(0, 34, PUT_X), on(1, 34, CLAIM)]),
         (None, vec![on(0, 33, PUT_X), on(0, 34, Ask::Delete), on(1, 34, PUT_X)]),
     ];
+    let few = if full("more threes with shared memory") { starts.len() } else { 2 };
+    let starts = &starts[..few];
     let exclusive = Enforcement::Exclusive;
     for protocol in [MANY, UNIQUE_MANY, Protocol { delete: exclusive, complete: exclusive, ..MANY }]
     {
-        for start in starts.clone() {
+        for start in starts.iter().cloned() {
             let name = format!("shared, {:?} {:?} {start:?}", protocol.tags, protocol.delete);
             let mut setting = two_keys(protocol, TIMEOUT, vec![start]);
             let found = search(&mut setting, STATES_MAX);

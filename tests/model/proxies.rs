@@ -308,7 +308,11 @@ impl Setting {
     }
 
     /// The record as all that may enter would leave it; those, and the others.
-    fn fold(world: &World, proxy: usize, loaded: &Snapshot) -> (Snapshot, Vec<Waiting>, Vec<Waiting>) {
+    fn fold(
+        world: &World,
+        proxy: usize,
+        loaded: &Snapshot,
+    ) -> (Snapshot, Vec<Waiting>, Vec<Waiting>) {
         let mut state = world.proxies[proxy].without_settled(loaded);
         let (mut joined, mut left) = (Vec::new(), Vec::new());
         for number in Self::group(world, proxy) {

@@ -81,6 +81,27 @@ impl Setting {
         }
     }
 
+    /// The client asks again, as a new operation.
+    fn retry(&self, world: &mut World, number: usize, proxy: usize) {
+        world.faults.retries -= 1;
+        world.set_phase(number, Phase::Over(End::Retried));
+        let again = Run {
+            client: Rc::clone(&world.runs[number].client),
+            phase: Phase::Ready,
+            flight: None,
+            late_swap: None,
+            applied: 0,
+            stream: None,
+            chained: false,
+            began: 0,
+            entered: 0,
+            first: world.runs[number].first,
+        };
+        world.runs.push(Part::new(again));
+        let last = world.runs.len() - 1;
+        self.start(world, last, proxy);
+    }
+
     fn count(&mut self, what: &'static str, is_so: bool) {
         if is_so {
             *self.seen.entry(what).or_default() += 1;
@@ -213,25 +234,7 @@ impl Space for Setting {
                 next.faults.resets -= 1;
                 next.reset();
             }
-            Action::Retry(number, proxy) => {
-                next.faults.retries -= 1;
-                next.set_phase(number, Phase::Over(End::Retried));
-                let again = Run {
-                    client: Rc::clone(&next.runs[number].client),
-                    phase: Phase::Ready,
-                    flight: None,
-                    late_swap: None,
-                    applied: 0,
-                    stream: None,
-                    chained: false,
-                    began: 0,
-                    entered: 0,
-                    first: next.runs[number].first,
-                };
-                next.runs.push(Part::new(again));
-                let last = next.runs.len() - 1;
-                self.start(&mut next, last, proxy);
-            }
+            Action::Retry(number, proxy) => self.retry(&mut next, number, proxy),
         }
         self.tidy(&mut next);
         next

@@ -10,8 +10,7 @@
 use super::search::Part;
 use fencepost::fence::{
     Attempt, ClientCondition, Enforcement, Forms, KeyId, Memory, OperationId, Protocol, Record,
-    RecordVersion, Snapshot, StoreTime, Swap, Tag, Terms, Token,
-    reset::Order,
+    RecordVersion, Snapshot, StoreTime, Swap, Tag, Terms, Token, reset::Order,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
