@@ -9,6 +9,8 @@
 
 #![expect(clippy::print_stdout, reason = "the size of each search is part of its result")]
 
+#[path = "model/crowds.rs"]
+mod crowds;
 #[path = "model/keys.rs"]
 mod keys;
 #[path = "model/others.rs"]
@@ -65,6 +67,7 @@ const NONE: Faults = Faults {
     ticks: 0,
     retries: 0,
     broken_bodies: 0,
+    resets: 0,
 };
 
 const TIMEOUT: Faults = Faults { timeouts: 1, ..NONE };
@@ -119,6 +122,7 @@ fn setting(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
         assembles,
         idempotent: false,
         pauses: 1,
+        shared: false,
         starts,
         seen: BTreeMap::new(),
     }
@@ -404,6 +408,7 @@ fn walk(rules: Rules, schedules: usize) -> Result<(usize, usize), String> {
         ticks: 4,
         retries: 2,
         broken_bodies: 1,
+        resets: 0,
     };
     let exclusive = Enforcement::Exclusive;
     let all_exclusive = Protocol { delete: exclusive, complete: exclusive, ..PROTOCOL };

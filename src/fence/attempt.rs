@@ -422,6 +422,8 @@ impl Attempt {
 
     /// Begins anew, by the record that has just been loaded. A stream cannot: its form is chosen.
     fn start_over(&mut self) -> Effect {
+        // The intent that it had is settled; its name is not used again.
+        self.copies += 1;
         self.record_fresh = true;
         self.done_before = false;
         if self.draft.is_none() {

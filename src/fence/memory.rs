@@ -9,7 +9,7 @@ use super::{Bearer, IntentId, Operation, Protocol, Record, RecordVersion, Snapsh
 
 /// How many settled intents are carried along at most. What is dropped beyond stays in the record
 /// until it expires (F9), which costs space and is safe.
-const SETTLED_MAX: usize = 256;
+const SETTLED_MAX: usize = 10_000;
 
 /// The run of writes under which the record need not be asked again (unique tags only).
 ///

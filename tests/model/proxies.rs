@@ -6,9 +6,13 @@ use super::world::{
     Ask, End, Phase, Setting, UPLOADS, Violation, Wait, World, assembled, forms, id, key,
 };
 use fencepost::fence::{
-    Assembly, Attempt, Bearer, Change, Contents, Effect, Memory, Operation, Outcome, Swap, Tag,
-    Token, Verdict,
+    Assembly, Attempt, Bearer, Change, Contents, Effect, Memory, Operation, Outcome, Snapshot,
+    Swap, Tag, Token, Verdict,
 };
+use std::collections::BTreeMap;
+
+/// An operation that waits for its swap: its number, itself, and the pauses that it has left.
+type Waiting = (usize, Box<Attempt>, u8);
 
 impl Setting {
     pub(crate) fn start(&self, world: &mut World, number: usize, proxy: usize) {
@@ -44,8 +48,15 @@ impl Setting {
             signed_at: world.now,
         };
         world.proxies_used = world.proxies_used.max(proxy + 1);
+        let resets = world.resets;
+        world.edit(number, |run| run.began = resets);
         let mut memory = (*world.proxies[proxy]).clone();
-        if world.tag_keys[proxy] != client.key {
+        if self.shared {
+            let mut tags = (*world.tags[proxy]).clone();
+            let tag = if client.ask == Ask::Claim { None } else { tags.remove(&client.key) };
+            world.tags[proxy] = Part::new(tags);
+            memory = memory.for_key(tag);
+        } else if world.tag_keys[proxy] != client.key {
             memory = memory.for_key(None);
         }
         let attempt = Box::new(Attempt::new(self.protocol, operation, memory));
@@ -90,15 +101,35 @@ impl Setting {
                 }
                 Effect::Finish(verdict) => {
                     self.finish(world, number, &verdict);
-                    let mut memory = attempt.into_memory();
-                    memory.absorb(&world.proxies[proxy]);
-                    world.proxies[proxy] = Part::new(memory);
-                    world.tag_keys[proxy] = world.runs[number].client.key;
+                    self.take_back(world, number, proxy, attempt.into_memory());
                     return;
                 }
             }
         };
         world.set_phase(number, Phase::Running { proxy, attempt, wait, pauses });
+    }
+
+    /// What the operation has learnt becomes the proxy's.
+    fn take_back(&self, world: &mut World, number: usize, proxy: usize, mut learnt: Memory) {
+        let key = world.runs[number].client.key;
+        if self.shared {
+            if let Some(tag) = learnt.tag() {
+                let mut tags = (*world.tags[proxy]).clone();
+                tags.insert(key, tag.clone());
+                world.tags[proxy] = Part::new(tags);
+            }
+            Self::remember(world, proxy, |memory| memory.absorb(&learnt));
+        } else {
+            learnt.absorb(&world.proxies[proxy]);
+            world.proxies[proxy] = Part::new(learnt);
+            world.tag_keys[proxy] = key;
+        }
+    }
+
+    fn remember(world: &mut World, proxy: usize, change: impl FnOnce(&mut Memory)) {
+        let mut memory = (*world.proxies[proxy]).clone();
+        change(&mut memory);
+        world.proxies[proxy] = Part::new(memory);
     }
 
     fn finish(&self, world: &mut World, number: usize, verdict: &Verdict) {
@@ -146,6 +177,8 @@ impl Setting {
             End::Refused | End::AlreadyAbsent | End::Claimed if run.applied != 0 => {
                 world.blame(Violation::RefusedYetApplied);
             }
+            // What began before a reset is of the time before it.
+            End::Applied | End::AlreadyAbsent | End::Claimed if run.began != world.resets => {}
             End::Applied | End::AlreadyAbsent | End::Claimed => {
                 world.acknowledged = world.acknowledged.max(run.client.token);
             }
@@ -202,10 +235,20 @@ impl Setting {
                     | Ask::Claim,
                 ) => Outcome::Rejected,
             },
-            Wait::Swap(swap) => match world.swap(&swap) {
-                Some(version) => Outcome::Swapped(version),
-                None => Outcome::SwapLost,
-            },
+            Wait::Swap(swap) => {
+                let version = world.swap(&swap);
+                if version.is_some() {
+                    let resets = world.resets;
+                    world.edit(number, |run| run.entered = resets);
+                }
+                if self.shared {
+                    Self::remember(world, proxy, |memory| match &version {
+                        Some(version) => memory.swapped(swap.next, version.clone()),
+                        None => memory.forget_record(),
+                    });
+                }
+                version.map_or(Outcome::SwapLost, Outcome::Swapped)
+            }
             Wait::Answer => unreachable!("a write is answered when it arrives"),
         };
         self.go_on(world, number, proxy, attempt, pauses, outcome);
@@ -224,28 +267,35 @@ impl Setting {
 
     /// One swap for all of them, from the newest record, as the driver does it.
     pub(crate) fn together(&self, world: &mut World, proxy: usize, answered: bool) {
-        let loaded = world.snapshot();
-        let mut state = world.proxies[proxy].without_settled(&loaded);
-        let (mut joined, mut left) = (Vec::new(), Vec::new());
-        for number in Self::group(world, proxy) {
-            let (_, mut attempt, _, pauses) = Self::running(world, number);
-            match attempt.join(&state) {
-                Some(record) => {
-                    state.record = Some(record);
-                    joined.push((number, attempt, pauses));
-                }
-                None => left.push((number, attempt, pauses)),
-            }
+        let mut loaded = world.snapshot();
+        let remembered = world.proxies[proxy].snapshot().cloned().filter(|_| self.shared);
+        // One that is not the ledger's any more only loses its swap.
+        if let Some(known) = remembered.filter(|known| known.version == loaded.version) {
+            loaded = known;
+        }
+        let (mut state, mut joined, mut left) = Self::fold(world, proxy, &loaded);
+        if self.shared && !left.is_empty() {
+            loaded = world.snapshot();
+            Self::remember(world, proxy, |memory| memory.loaded(loaded.clone()));
+            (state, joined, left) = Self::fold(world, proxy, &loaded);
         }
         if let Some(next) = state.record.clone().filter(|_| !joined.is_empty()) {
             let swap = Swap { base: loaded.version.clone(), next };
             if answered {
                 state.version = world.swap(&swap).expect("it was loaded just now");
             } else {
-                world.edit(joined[0].0, |run| run.late_swap = Some(swap));
+                world.edit(joined[0].0, |run| run.late_swap = Some(swap.clone()));
+            }
+            if self.shared {
+                Self::remember(world, proxy, |memory| match answered {
+                    true => memory.swapped(swap.next, state.version.clone()),
+                    false => memory.forget_record(),
+                });
             }
         }
         for (number, attempt, pauses) in joined {
+            let resets = world.resets;
+            world.edit(number, |run| run.entered = resets);
             let outcome = match answered {
                 true => Outcome::SwappedTogether(state.clone()),
                 false => Outcome::LedgerFailed,
@@ -257,6 +307,27 @@ impl Setting {
         }
     }
 
+    /// The record as all that may enter would leave it; those, and the others.
+    fn fold(
+        world: &World,
+        proxy: usize,
+        loaded: &Snapshot,
+    ) -> (Snapshot, Vec<Waiting>, Vec<Waiting>) {
+        let mut state = world.proxies[proxy].without_settled(loaded);
+        let (mut joined, mut left) = (Vec::new(), Vec::new());
+        for number in Self::group(world, proxy) {
+            let (_, mut attempt, _, pauses) = Self::running(world, number);
+            match attempt.join(&state) {
+                Some(record) => {
+                    state.record = Some(record);
+                    joined.push((number, attempt, pauses));
+                }
+                None => left.push((number, attempt, pauses)),
+            }
+        }
+        (state, joined, left)
+    }
+
     pub(crate) fn ask_in_vain(&self, world: &mut World, number: usize) {
         let (proxy, attempt, wait, pauses) = Self::running(world, number);
         let outcome = match wait {
@@ -265,6 +336,9 @@ impl Setting {
             Wait::Body => Outcome::BodyFailed,
             Wait::Swap(swap) => {
                 world.edit(number, |run| run.late_swap = Some(swap));
+                if self.shared {
+                    Self::remember(world, proxy, Memory::forget_record);
+                }
                 Outcome::LedgerFailed
             }
             Wait::Answer => Outcome::Unknown,
@@ -314,8 +388,14 @@ impl Setting {
         }
     }
 
-    pub(crate) fn withdraw(world: &mut World, proxy: usize) {
+    pub(crate) fn withdraw(&self, world: &mut World, proxy: usize) {
         let mut memory = (*world.proxies[proxy]).clone();
+        if self.shared && memory.withdrawal().is_none() {
+            memory.loaded(world.snapshot());
+            memory.drop_withdrawn(&world.snapshot());
+            world.proxies[proxy] = Part::new(memory);
+            return;
+        }
         match memory.withdrawal() {
             Some(swap) => match world.swap(&swap) {
                 Some(version) => memory.swapped(swap.next, version),
@@ -329,6 +409,7 @@ impl Setting {
 
     pub(crate) fn crash(world: &mut World, proxy: usize) {
         world.proxies[proxy] = Part::new(Memory::default());
+        world.tags[proxy] = Part::new(BTreeMap::new());
         for number in 0..world.runs.len() {
             let wait = match &world.runs[number].phase {
                 Phase::Running { proxy: at, wait, .. } if *at == proxy => wait.clone(),

@@ -5,6 +5,7 @@ use super::world::{
     Action, Ask, Client, End, Flight, Object, Phase, Run, Setting, Wait, World, forms, version,
 };
 use fencepost::fence::{Form, Memory, Swap, Tag, Tags};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl Setting {
@@ -80,6 +81,27 @@ impl Setting {
         }
     }
 
+    /// The client asks again, as a new operation.
+    fn retry(&self, world: &mut World, number: usize, proxy: usize) {
+        world.faults.retries -= 1;
+        world.set_phase(number, Phase::Over(End::Retried));
+        let again = Run {
+            client: Rc::clone(&world.runs[number].client),
+            phase: Phase::Ready,
+            flight: None,
+            late_swap: None,
+            applied: 0,
+            stream: None,
+            chained: false,
+            began: 0,
+            entered: 0,
+            first: world.runs[number].first,
+        };
+        world.runs.push(Part::new(again));
+        let last = world.runs.len() - 1;
+        self.start(world, last, proxy);
+    }
+
     fn count(&mut self, what: &'static str, is_so: bool) {
         if is_so {
             *self.seen.entry(what).or_default() += 1;
@@ -107,6 +129,7 @@ impl Space for Setting {
             version: 0,
             proxies: vec![Part::new(Memory::default()); self.proxies],
             tag_keys: vec![0; self.proxies],
+            tags: vec![Part::new(BTreeMap::new()); self.proxies],
             proxies_used: 0,
             runs: clients
                 .iter()
@@ -120,11 +143,14 @@ impl Space for Setting {
                         applied: 0,
                         stream: None,
                         chained: false,
+                        began: 0,
+                        entered: 0,
                         first: client.upload.unwrap_or(first),
                     })
                 })
                 .collect(),
             acknowledged: 0,
+            resets: 0,
             faults: self.faults,
             violation: None,
             last: vec![None; self.keys],
@@ -152,6 +178,9 @@ impl Space for Setting {
         }
         if world.faults.ticks > 0 {
             into.push(Action::Tick);
+        }
+        if world.faults.resets > 0 && world.record.is_some() {
+            into.push(Action::Reset);
         }
     }
 
@@ -192,7 +221,7 @@ impl Space for Setting {
                 next.swap(&swap);
                 next.edit(number, |run| run.late_swap = None);
             }
-            Action::Withdraw(proxy) => Self::withdraw(&mut next, proxy),
+            Action::Withdraw(proxy) => self.withdraw(&mut next, proxy),
             Action::Crash(proxy) => {
                 next.faults.crashes -= 1;
                 Self::crash(&mut next, proxy);
@@ -201,23 +230,11 @@ impl Space for Setting {
                 next.faults.ticks -= 1;
                 next.now += 1;
             }
-            Action::Retry(number, proxy) => {
-                next.faults.retries -= 1;
-                next.set_phase(number, Phase::Over(End::Retried));
-                let again = Run {
-                    client: Rc::clone(&next.runs[number].client),
-                    phase: Phase::Ready,
-                    flight: None,
-                    late_swap: None,
-                    applied: 0,
-                    stream: None,
-                    chained: false,
-                    first: next.runs[number].first,
-                };
-                next.runs.push(Part::new(again));
-                let last = next.runs.len() - 1;
-                self.start(&mut next, last, proxy);
+            Action::Reset => {
+                next.faults.resets -= 1;
+                next.reset();
             }
+            Action::Retry(number, proxy) => self.retry(&mut next, number, proxy),
         }
         self.tidy(&mut next);
         next

@@ -63,7 +63,8 @@ impl Setting {
             }
         };
         let changes = before.tag != Tag::Absent || tag != Tag::Absent;
-        if changes && run.client.token < world.acknowledged {
+        let before_the_reset = run.entered < world.resets && world.acknowledged > 0;
+        if changes && (run.client.token < world.acknowledged || before_the_reset) {
             world.blame(Violation::StaleWriteLanded);
         }
         if run.client.condition.check(&before.tag).is_err() {

@@ -55,6 +55,7 @@ impl World {
             Action::Withdraw(proxy) => format!("proxy {proxy} takes out what is settled"),
             Action::Crash(proxy) => format!("proxy {proxy} dies"),
             Action::Tick => "a second passes".to_owned(),
+            Action::Reset => "a person resets the record".to_owned(),
             Action::Retry(number, proxy) => {
                 format!("the client of {} asks again, at proxy {proxy}", self.who(number))
             }

@@ -10,7 +10,7 @@
 use super::search::Part;
 use fencepost::fence::{
     Attempt, ClientCondition, Enforcement, Forms, KeyId, Memory, OperationId, Protocol, Record,
-    RecordVersion, Snapshot, StoreTime, Swap, Tag, Terms,
+    RecordVersion, Snapshot, StoreTime, Swap, Tag, Terms, Token, reset::Order,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -65,6 +65,8 @@ pub(crate) struct Faults {
     pub(crate) retries: u8,
     /// A client's body breaks off.
     pub(crate) broken_bodies: u8,
+    /// A person sets the record's token back to the first one.
+    pub(crate) resets: u8,
 }
 
 /// One step.
@@ -94,6 +96,8 @@ pub(crate) enum Action {
     Tick,
     /// Client `.0` asks again, through proxy `.1`.
     Retry(usize, usize),
+    /// A person resets the record.
+    Reset,
 }
 
 /// A property that was broken.
@@ -168,6 +172,9 @@ pub(crate) struct Run {
     pub(crate) stream: Option<u64>,
     /// Its write was sent without asking anybody first.
     pub(crate) chained: bool,
+    /// How many resets there had been when it began, and when its request was announced last.
+    pub(crate) began: u8,
+    pub(crate) entered: u8,
     /// The run that it asks again for; its own number if it is the first. They share an upload.
     pub(crate) first: usize,
 }
@@ -192,10 +199,14 @@ pub(crate) struct World {
     pub(crate) proxies: Vec<Part<Memory>>,
     /// Which key each proxy remembers the tag of.
     pub(crate) tag_keys: Vec<usize>,
+    /// The tags that each proxy remembers, by key, where what it knows is shared.
+    pub(crate) tags: Vec<Part<BTreeMap<usize, Tag>>>,
     /// The proxies are alike: each comes into play after the one before it.
     pub(crate) proxies_used: usize,
     pub(crate) runs: Vec<Part<Run>>,
     pub(crate) acknowledged: u64,
+    /// How many resets there have been.
+    pub(crate) resets: u8,
     pub(crate) faults: Faults,
     pub(crate) violation: Option<Violation>,
     /// Token and upload of the write that took effect last, on each key.
@@ -216,6 +227,10 @@ pub(crate) struct Setting {
     pub(crate) idempotent: bool,
     /// How often an operation may pause before it runs out of patience.
     pub(crate) pauses: u8,
+    /// Whether the operations of one proxy share what it knows, as the driver has it in a scope of
+    /// many keys: each begins with a copy, and only what it has settled, and the barrier that it
+    /// has passed, is taken over at its end.
+    pub(crate) shared: bool,
     /// Initial contents, and the clients.
     pub(crate) starts: Vec<(Option<&'static str>, Vec<Client>)>,
     /// How many states show what; a model in which something never happens proves nothing of it.
@@ -264,6 +279,8 @@ impl World {
             applied: run.applied,
             stream: run.stream,
             chained: run.chained,
+            began: run.began,
+            entered: run.entered,
             first: run.first,
         });
     }
@@ -278,6 +295,22 @@ impl World {
             version: version(self.version),
             time: Some(StoreTime(self.now)),
         }
+    }
+
+    /// A person sets the token back to the first one; what was acknowledged before counts no more.
+    pub(crate) fn reset(&mut self) {
+        let order = Order {
+            to: Token::new(33).expect("it is not zero"),
+            force: true,
+            by: String::new(),
+            reason: String::new(),
+        };
+        let next = fencepost::fence::reset::reset(&self.snapshot(), &order);
+        self.record = Part::new(Some(next.expect("there is a record")));
+        self.version += 1;
+        self.resets += 1;
+        self.acknowledged = 0;
+        self.last.fill(None);
     }
 
     /// The ledger's compare-and-swap.

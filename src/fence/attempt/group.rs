@@ -53,6 +53,8 @@ impl Attempt {
 
     /// The operation gives up while it waits for its swap: what it would have sent is never sent.
     pub fn abandon(&mut self) {
+        // The swap may be one whose answer was lost.
+        self.memory.doubted = true;
         if let Phase::Swapping(_, Some(Terms { intent: Some(id), .. })) = &self.phase {
             let id = *id;
             self.memory.settle(id);
