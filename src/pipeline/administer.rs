@@ -75,7 +75,7 @@ impl AdminApi for Proxy {
         match self.amend(&place.scope, &slot, change).await {
             Ok(done) => {
                 // Whoever waits for a lease that is nobody's any more.
-                slot.lease_released.notify_waiters();
+                slot.announce_release();
                 if done.from.is_some_and(|from| done.to < from) {
                     // So long other proxies may go by what they have seen before; the new holder
                     // is not sent to them too early.

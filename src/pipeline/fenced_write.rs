@@ -272,7 +272,8 @@ impl Proxy {
         }
         let mut memory = Memory::default();
         // A claim waits for others, and a stream for its client.
-        if streamed || operation.change == Change::Claim {
+        let is_claim = operation.change == Change::Claim;
+        if streamed || is_claim {
             // What this proxy has settled must not be taken for open. If somebody is in the place
             // just now it is, which costs patience.
             if let Ok(settled) = slot.memory.try_lock() {
@@ -291,7 +292,10 @@ impl Proxy {
         let attempt = Attempt::new(protocol, operation, memory);
         let (verdict, mut memory) = driver.drive(attempt).await;
         let owes = memory.owes_withdrawal();
-        if driver.guard.is_none() {
+        if driver.guard.is_none() && is_claim {
+            // It may be a long write's, and the claim is done.
+            driver.guard = slot.memory.try_lock().ok();
+        } else if driver.guard.is_none() {
             driver.take_place().await;
         }
         match driver.guard.take() {

@@ -121,6 +121,8 @@ struct Taken {
     before: Option<Lease>,
     /// The store's time when it was taken, or found.
     at: StoreTime,
+    /// When this proxy had not yet begun to take it.
+    since: Instant,
     is_new: bool,
 }
 
@@ -259,7 +261,7 @@ impl Proxy {
                 return Err(respond::refusal(refused, findings, holder.token, place, status));
             }
         }
-        if taken.is_new && began.elapsed() < CLAIM_AT_ONCE {
+        if taken.is_new && taken.since.elapsed() < CLAIM_AT_ONCE {
             return Ok(Some((taken.lease, taken.at)));
         }
         // The holder is to have all of its time; and another request under the same id may have
@@ -291,7 +293,7 @@ impl Proxy {
             if same { Ok((Some(next), ())) } else { Err(NoLease::Lost) }
         };
         let _released = self.amend(&leased.place.scope, &leased.slot, change).await;
-        leased.slot.lease_released.notify_waiters();
+        leased.slot.announce_release();
     }
 
     /// Takes the lease as soon as it is free.
@@ -358,16 +360,17 @@ impl Proxy {
         }
         // What is going to be there is no more what was seen.
         *look = None;
+        let since = clock::monotonic();
         let change = |snapshot: &Snapshot| {
             let at = snapshot.time.ok_or(NoLease::TimeUnknown)?;
             Ok(match lease::acquire(snapshot, ask)? {
                 Acquired::Already(lease) => {
-                    (None, Taken { lease, before: None, at, is_new: false })
+                    (None, Taken { lease, before: None, at, since, is_new: false })
                 }
                 Acquired::Next(next, lease) => {
                     let record = snapshot.record.as_ref();
                     let before = record.and_then(|record| record.leasing.lease.as_deref().cloned());
-                    (Some(next), Taken { lease, before, at, is_new: true })
+                    (Some(next), Taken { lease, before, at, since, is_new: true })
                 }
             })
         };
@@ -425,7 +428,7 @@ impl Proxy {
         match self.amend(&place.scope, &leased.slot, change).await {
             Ok((lease, now, lost)) => {
                 self.count_end(bucket, &lease, now.min(lease.expires_at), lost);
-                leased.slot.lease_released.notify_waiters();
+                leased.slot.announce_release();
                 tracing::info!(
                     request_id = %leased.request.id, scope = %place.scope, token = %lease.token,
                     "lease released"

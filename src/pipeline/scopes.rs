@@ -226,6 +226,15 @@ impl Slot {
         }
     }
 
+    /// Wakes up those who wait for the scope's lease. What one of them is looking at just now may be
+    /// older; they look again soon.
+    pub(super) fn announce_release(&self) {
+        if let Ok(mut look) = self.lease_look.try_lock() {
+            *look = None;
+        }
+        self.lease_released.notify_waiters();
+    }
+
     /// Whether nobody waits here, and no withdrawal is owed.
     fn is_idle(&self) -> bool {
         let one = self.memory.try_lock().is_ok_and(|memory| !memory.owes_withdrawal());
