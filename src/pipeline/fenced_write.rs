@@ -26,6 +26,9 @@ use crate::s3::{
 use crate::telemetry::Reason;
 use crate::upstream::{WriteRequest, for_store, forms_of};
 
+/// How many times more often what is exclusive begins anew in a scope of many keys.
+const EXCLUSIVE_ROUNDS: u32 = 8;
+
 /// On whose behalf a write is made.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
@@ -252,6 +255,7 @@ impl Proxy {
     ) -> (Verdict, Findings) {
         let deadline = clock::monotonic() + patience;
         let streamed = matches!(deed.bytes, Bytes::Streamed(..));
+        let takes_turn = scope.holds_many() && operation.is_exclusive(&protocol);
         let mut driver = Driver {
             proxy: self,
             scope,
@@ -261,13 +265,18 @@ impl Proxy {
             bytes: deed.bytes,
             guard: None,
             key_guard: None,
-            takes_turn: scope.holds_many() && operation.is_exclusive(&protocol),
+            takes_turn,
             turn: None,
             deadline,
             pauses: 0,
             findings: Findings::default(),
         };
         if scope.holds_many() {
+            let mut protocol = protocol;
+            if takes_turn {
+                // Every write of another proxy, on whatever key, makes it begin anew.
+                protocol.rounds_max = protocol.rounds_max.saturating_mul(EXCLUSIVE_ROUNDS);
+            }
             return driver.run_among_many(protocol, operation, loaded, streamed).await;
         }
         let mut memory = Memory::default();

@@ -160,6 +160,9 @@ async fn a_zombie_that_writes_in_a_chain_is_shut_out() {
     assert!(tries.len() <= 2, "{tries:?}");
 }
 
+/// How often a client tries.
+const TRIES: usize = 4;
+
 /// An exclusive DELETE needs three quiet round trips on the record.
 #[tokio::test]
 async fn what_is_exclusive_gets_its_turn_beside_a_busy_proxy() {
@@ -185,14 +188,22 @@ async fn what_is_exclusive_gets_its_turn_beside_a_busy_proxy() {
     let mut answers = Vec::new();
     for number in 0..8 {
         let began = clock::monotonic();
-        let answer = other.token(7).delete(&format!("jobs/{number}")).await.short();
-        answers.push(format!("{answer} in {:?}", began.elapsed()));
+        // As every SDK does with a 503.
+        for _ in 0..TRIES {
+            let answer = other.token(7).delete(&format!("jobs/{number}")).await.short();
+            answers.push(format!("{answer} in {:?}", began.elapsed()));
+            if answer == "204" {
+                break;
+            }
+            assert_eq!(answer, "503 FenceContended");
+        }
     }
     for writer in writers {
         writer.abort();
     }
     println!("{answers:?}");
-    assert!(answers.iter().all(|answer| answer.starts_with("204")), "{answers:?}");
+    let deleted = answers.iter().filter(|answer| answer.starts_with("204")).count();
+    assert_eq!(deleted, 8, "{answers:?}");
 }
 
 /// A page may read through a proxy without authentication, but not claim.
