@@ -6,11 +6,14 @@ a while and dies, and the replica is promoted with what it has.
 
 from __future__ import annotations
 
+import secrets
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import fencepost
 from fencepost import Proxy
 from holders import Holder
 from s3_clients import Boto3
@@ -154,3 +157,50 @@ def test_a_restart_without_a_disk_begins_at_1_and_is_refused(
         assert boto.get(BUCKET, key).body == b"before"
     finally:
         in_memory.end()
+
+
+def test_after_a_failover_a_reset_lets_the_new_holder_in_and_is_on_record(
+    pair: Pair, logs: Callable[[], Path], key: str, tmp_path: Path,
+) -> None:
+    """Where the counter cannot be set right, the fence is set back, by somebody who answers for it."""
+    tokens = tmp_path / "admin.tokens"
+    tokens.write_text(f"operator:{secrets.token_hex(16)}\n")
+    proxy = Proxy.dev(logs(), settings=(f"admin.token_file={tokens}",))
+    boto = Boto3(proxy.site, tmp_path)
+    boto.client().create_bucket(Bucket=BUCKET)
+    promoted, highest = lost_counts(pair, lambda server: Holder(server, proxy.site, key, key))
+
+    new = Holder(promoted, proxy.site, key, key)
+    token = new.token()
+    assert token == highest - 1, "the counter went back"
+    # Who claims has just got the lock: its token should be the highest.
+    claimed = fencepost.run("claim", f"s3://{BUCKET}/{key}", "--token", str(token), environment={
+        "AWS_ENDPOINT_URL": proxy.site.endpoint,
+        "AWS_ACCESS_KEY_ID": proxy.site.access_key, "AWS_SECRET_ACCESS_KEY": proxy.site.secret_key,
+    })
+    assert claimed.returncode != 0 and "StaleFenceToken" in claimed.stderr, claimed
+    assert proxy.metric("fence_token_regressed_total", bucket=BUCKET) == 1
+    assert new.finish(b"by the new holder")[0] == 1
+    assert boto.get(BUCKET, key).body == b"unknown to the replica"
+
+    def reset(*more: str) -> subprocess.CompletedProcess[str]:
+        return fencepost.run(
+            "reset", f"s3://{BUCKET}/{key}", "--to", str(token), "--reason", f"failover of {key}",
+            "--admin-url", proxy.admin, "--admin-token-file", str(tokens), *more,
+        )
+
+    down = reset()
+    assert down.returncode != 0 and "FenceResetRefused" in down.stderr, down
+    assert boto.put(BUCKET, key, b"", str(token)).code == "StaleFenceToken", "nothing was reset"
+    done = reset("--force")
+    assert done.returncode == 0, done
+    attempts = [line for line in proxy.output().splitlines() if "fencepost::audit" in line and f"failover of {key}" in line]
+    assert len(attempts) == 2, proxy.output()
+    for said in ("operator", str(highest), str(token), f"s3://{BUCKET}/{key}"):
+        assert said in attempts[1], attempts[1]
+
+    new = Holder(promoted, proxy.site, key, key)
+    assert new.token() == highest, "a number that was given before"
+    assert new.finish(b"by the new holder")[0] == 0
+    assert boto.get(BUCKET, key).body == b"by the new holder"
+    assert proxy.stop() == 0
