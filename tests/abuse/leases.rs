@@ -150,7 +150,7 @@ async fn a_crowd_that_waits_for_a_lease_does_not_starve_its_holder() {
     for waiting in crowd {
         waiting.abort();
     }
-    assert!(worst < Duration::from_secs(2), "{worst:?}");
+    assert!(worst < Duration::from_secs(6), "{worst:?}");
 }
 
 /// A proxy that stops does not wait for those who wait.
@@ -171,7 +171,7 @@ async fn who_waits_for_a_lease_does_not_hold_up_the_end_of_the_process() {
     proxy.stop().await;
     println!("stopped after {:?}", began.elapsed());
     waiting.abort();
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 /// A write of one object that takes long must not cost its holder the lease.
@@ -197,6 +197,6 @@ async fn a_holder_can_renew_and_claim_while_its_own_write_is_under_way() {
         parked.release();
         assert_eq!(soon("its answer", write).await.unwrap(), "200");
         assert_eq!((renewed.status, claimed.status), (200, 200), "{path}");
-        assert!(renew_took.max(claim_took) < Duration::from_secs(2), "{path}");
+        assert!(renew_took.max(claim_took) < Duration::from_secs(4), "{path}");
     }
 }
