@@ -108,7 +108,7 @@ class SeaweedFS:
                     weed_binary(), "-logtostderr=true", "server", f"-dir={data}",
                     "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
                     "-master.telemetry=false",
-                    "-master.volumeSizeLimitMB=256", "-volume.max=200",
+                    "-master.volumeSizeLimitMB=256", "-volume.max=1000",
                     "-filer", f"-filer.localSocket={self._directory}/filer.sock",
                     "-s3", f"-s3.config={identities}", "-s3.autoCreateBucket=false",
                     "-s3.port.iceberg=0", "-s3.port.lance=0",
