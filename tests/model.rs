@@ -11,6 +11,8 @@
 
 #[path = "model/crowds.rs"]
 mod crowds;
+#[path = "model/dice.rs"]
+mod dice;
 #[path = "model/keys.rs"]
 mod keys;
 #[path = "model/others.rs"]
@@ -30,6 +32,7 @@ mod uploads;
 #[path = "model/world.rs"]
 mod world;
 
+use dice::Dice;
 use fencepost::clock;
 use fencepost::fence::{
     ClientCondition, ClientMatch, Compare, Enforcement, Keys, Protocol, Rule, Rules, Tags,
@@ -58,6 +61,8 @@ const PROTOCOL: Protocol = Protocol {
 };
 
 const UNIQUE: Protocol = Protocol { tags: Tags::Unique, ..PROTOCOL };
+const MANY: Protocol = Protocol { keys: Keys::Many, ..PROTOCOL };
+const UNIQUE_MANY: Protocol = Protocol { keys: Keys::Many, ..UNIQUE };
 
 const NONE: Faults = Faults {
     timeouts: 0,
@@ -78,6 +83,7 @@ const ASKS: [Ask; 3] = [PUT_X, PUT_Y, Ask::Delete];
 
 const COMPLETE_X: Ask = Ask::Complete("X");
 const COMPLETE_Y: Ask = Ask::Complete("Y");
+const CLAIM: Ask = Ask::Claim;
 const UNFORETOLD: Ask = Ask::CompleteUnforetold("X");
 
 /// An object's first content, and the clients.
@@ -85,6 +91,11 @@ type Start = (Option<&'static str>, Vec<Client>);
 
 fn client(token: u64, ask: Ask) -> Client {
     Client { token, key: 0, ask, condition: ClientCondition::default(), upload: None }
+}
+
+/// One that asks for another key than the first.
+fn on(key: usize, token: u64, ask: Ask) -> Client {
+    Client { key, ..client(token, ask) }
 }
 
 fn clients(asks: &[(u64, Ask)]) -> Vec<Client> {
@@ -413,12 +424,8 @@ fn walk(rules: Rules, schedules: usize) -> Result<(usize, usize), String> {
     let exclusive = Enforcement::Exclusive;
     let all_exclusive = Protocol { delete: exclusive, complete: exclusive, ..PROTOCOL };
     let protocols = [PROTOCOL, UNIQUE, all_exclusive, Protocol { delete: exclusive, ..UNIQUE }];
-    // A linear congruential generator with Knuth's multiplier; its upper bits are good enough.
-    let mut seed: u64 = 1;
-    let mut below = move |bound: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        usize::try_from(seed >> 33).expect("31 bits") % bound
-    };
+    let mut dice = Dice(1);
+    let mut below = move |bound: usize| dice.below(bound);
     let (mut steps, mut acknowledged) = (0, 0);
     for schedule in 0..schedules {
         let mut protocol = protocols[schedule % protocols.len()];

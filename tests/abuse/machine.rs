@@ -46,19 +46,27 @@ fn snapshot(token: u64, resets: u64, intents: Vec<Intent>) -> Snapshot {
     Snapshot { record: Some(record), version, time: Some(StoreTime(1_000)) }
 }
 
-/// A write with token 42 waits at the barrier; the record is reset to 30 meanwhile.
-#[test]
-fn a_reset_while_an_operation_waits_at_the_barrier_starts_it_over() {
+fn put_of_42() -> Operation {
     let forms = Forms { plain: tag("Y"), one_part: tag("Y-1") };
-    let put = operation(1, 42, Change::Put(Contents::Buffered(forms)));
-    let lower = Intent {
+    operation(1, 42, Change::Put(Contents::Buffered(forms)))
+}
+
+/// What it has to wait for, on another key.
+fn intent_of_33() -> Intent {
+    Intent {
         id: IntentId { operation: OperationId::new(9), copy: 0 },
         token: Token::new(33).unwrap(),
         key: KeyId::new("other"),
         action: Action::Conditional { expects: tag("O") },
         registered_at: None,
         expires_at: StoreTime(2_000),
-    };
+    }
+}
+
+/// A write with token 42 waits at the barrier; the record is reset to 30 meanwhile.
+#[test]
+fn a_reset_while_an_operation_waits_at_the_barrier_starts_it_over() {
+    let (put, lower) = (put_of_42(), intent_of_33());
     let mut attempt = Attempt::new(MANY, put, Memory::default());
     for outcome in [
         Outcome::Start,
@@ -99,16 +107,7 @@ fn a_reset_while_an_operation_waits_at_the_barrier_starts_it_over() {
 /// As above, and then the outcome of its request is never known: its intent has to stay (F7).
 #[test]
 fn an_operation_that_starts_over_after_a_reset_keeps_its_intent_when_its_outcome_is_unknown() {
-    let forms = Forms { plain: tag("Y"), one_part: tag("Y-1") };
-    let put = operation(1, 42, Change::Put(Contents::Buffered(forms)));
-    let lower = Intent {
-        id: IntentId { operation: OperationId::new(9), copy: 0 },
-        token: Token::new(33).unwrap(),
-        key: KeyId::new("other"),
-        action: Action::Conditional { expects: tag("O") },
-        registered_at: None,
-        expires_at: StoreTime(2_000),
-    };
+    let (put, lower) = (put_of_42(), intent_of_33());
     let mut attempt = Attempt::new(MANY, put, Memory::default());
     let mut effect = attempt.advance(Outcome::Start);
     let (mut swaps, mut reset, mut registered) = (0, false, Vec::new());

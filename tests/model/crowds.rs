@@ -4,14 +4,6 @@
 
 use super::*;
 
-const MANY: Protocol = Protocol { keys: Keys::Many, ..PROTOCOL };
-const UNIQUE_MANY: Protocol = Protocol { keys: Keys::Many, ..UNIQUE };
-const CLAIM: Ask = Ask::Claim;
-
-fn on(key: usize, token: u64, ask: Ask) -> Client {
-    Client { key, ..client(token, ask) }
-}
-
 /// What a walk came by.
 #[derive(Debug, Default)]
 struct Came {
@@ -21,20 +13,6 @@ struct Came {
     together: usize,
     merged: usize,
     refused: usize,
-}
-
-/// Numbers that are the same in every run: a linear congruential generator with Knuth's multiplier.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        usize::try_from(self.0 >> 33).expect("31 bits") % bound
-    }
-
-    fn few(&mut self, bound: usize) -> u8 {
-        u8::try_from(self.below(bound)).expect("it is small")
-    }
 }
 
 const ASKS_OF_CROWDS: [Ask; 13] = [

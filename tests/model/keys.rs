@@ -2,18 +2,9 @@
 
 use super::*;
 
-const MANY: Protocol = Protocol { keys: Keys::Many, ..PROTOCOL };
-const UNIQUE_MANY: Protocol = Protocol { keys: Keys::Many, ..UNIQUE };
-
-fn on(key: usize, token: u64, ask: Ask) -> Client {
-    Client { key, ..client(token, ask) }
-}
-
 fn two_keys(protocol: Protocol, faults: Faults, starts: Vec<Start>) -> Setting {
     Setting { keys: 2, ..setting(protocol, faults, starts) }
 }
-
-const CLAIM: Ask = Ask::Claim;
 
 /// A holder writes the first key; the next one writes the second, or claims, or both.
 fn handovers() -> Vec<Start> {
