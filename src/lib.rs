@@ -27,6 +27,7 @@ pub mod config;
 pub mod demo;
 #[cfg(feature = "embedded-store")]
 pub mod devstore;
+pub mod doctor;
 pub mod fence;
 pub mod ledger;
 pub mod listener;
