@@ -13,6 +13,7 @@ mod claim;
 mod demo;
 #[cfg(feature = "embedded-store")]
 mod dev;
+mod doctor;
 mod exit;
 mod explain;
 mod healthcheck;
@@ -30,7 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use fencepost::config::flags::{CommonFlags, ServeFlags};
+use fencepost::config::flags::{CommonFlags, DoctorFlags, ServeFlags};
 use fencepost::config::{Config, Environment, Purpose, Sources};
 use fencepost::telemetry;
 
@@ -68,6 +69,9 @@ enum Command {
         /// The worker's name
         name: String,
     },
+    /// Find out by trying which operations of a store can be fenced
+    #[command(after_help = doctor::HELP)]
+    Doctor(Box<DoctorFlags>),
     /// Shut every older token out of a scope
     #[command(after_help = claim::HELP)]
     Claim(Box<claim::ClaimFlags>),
@@ -118,6 +122,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Demo(flags) => demo::run(&flags),
         #[cfg(feature = "embedded-store")]
         Command::DemoWorker { name } => demo::work(&name),
+        Command::Doctor(flags) => block_on(doctor::run(*flags)),
         Command::Claim(flags) => block_on(claim::run(*flags)),
         Command::Lease { command } => block_on(lease::run(command)),
         Command::Scope { command } => explain::run(&command),

@@ -12,6 +12,14 @@ use super::Failure;
 /// Runs until a signal ends it. The configuration has been checked and the log is set up.
 pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let stop = listener::termination()?;
+    let server = Server::start(&config, store_of(&config).await?).await?;
+    tracing::info!("listening data={} admin={}", server.data_address(), server.admin_address());
+    finish(server, stop).await;
+    Ok(())
+}
+
+/// The store of the configuration, with the credentials of this process.
+pub(super) async fn store_of(config: &Config) -> Result<Store, Failure> {
     let url = config.required_backend_url()?.clone();
     let http = store::sdk_http_client(config.backend.ca_file.as_deref())?;
     let aws = aws_config::defaults(BehaviorVersion::latest())
@@ -21,10 +29,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
         .await;
     let credentials =
         aws.credentials_provider().ok_or("the AWS SDK has no credentials provider")?;
-    let server = Server::start(&config, Store { url, credentials, http }).await?;
-    tracing::info!("listening data={} admin={}", server.data_address(), server.admin_address());
-    finish(server, stop).await;
-    Ok(())
+    Ok(Store { url, credentials, http })
 }
 
 /// Serves until `stop`, and says how it ended.

@@ -41,6 +41,10 @@ pub struct BackendConfig {
     pub key_aliasing: KeyAliasing,
     /// What becomes of a checksum that comes in the trailer of a body that streams.
     pub checksum_trailers: ChecksumTrailers,
+    /// How long what was found out about the store is good for. 0: as long as it is the same store.
+    pub recheck_seconds: Seconds<0, 31_536_000>,
+    /// What is taken for granted, whatever the doctor finds.
+    pub unsafe_trust_backend: Vec<TrustedBackend>,
     /// A PEM file of certificate authorities to trust besides the system's.
     #[serde(with = "optional")]
     pub ca_file: Option<PathBuf>,
@@ -59,10 +63,12 @@ impl Default for BackendConfig {
             pool_idle_connections_max: Count::new(64),
             etag_quotes: EtagQuotes::Auto,
             conditional_delete: ConditionalDelete::Auto,
-            conditional_complete: ConditionalComplete::Exclusive,
-            conditional_copy: ConditionalCopy::Exclusive,
+            conditional_complete: ConditionalComplete::Auto,
+            conditional_copy: ConditionalCopy::Auto,
             key_aliasing: KeyAliasing::Refuse,
             checksum_trailers: ChecksumTrailers::Forward,
+            recheck_seconds: Seconds::new(86_400),
+            unsafe_trust_backend: Vec::new(),
             ca_file: None,
         }
     }
@@ -94,18 +100,20 @@ pub enum EtagQuotes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConditionalDelete {
-    /// As the probe at start finds it.
+    /// As it is found at start.
     Auto,
-    /// DELETE carries If-Match; the probe must confirm it.
+    /// DELETE carries If-Match; what is found at start must confirm it.
     Conditional,
     /// DELETE is an exclusive operation (F8): MinIO and Ceph ignore If-Match on it.
     Exclusive,
 }
 
-/// What fencing a CopyObject can rest on. There is no `auto`, as with Complete.
+/// What fencing a CopyObject can rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConditionalCopy {
+    /// As a full examination by `fencepost doctor --save` found it; without one, exclusive.
+    Auto,
     /// Copy is an exclusive operation (F8): safe on every store.
     Exclusive,
     /// Copy carries If-Match or If-None-Match. For stores known to be atomic in it.
@@ -135,13 +143,33 @@ pub enum ChecksumTrailers {
 
 /// What fencing a CompleteMultipartUpload can rest on.
 ///
-/// There is no `auto`: SeaweedFS honours the condition in sequence and breaks it in a race, so a
-/// probe cannot tell.
+/// SeaweedFS honours the condition in sequence and breaks it in most races, so that the few rounds
+/// of a start-up cannot tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConditionalComplete {
+    /// As a full examination by `fencepost doctor --save` found it; without one, exclusive.
+    Auto,
     /// Complete is an exclusive operation (F8): safe on every store.
     Exclusive,
     /// Complete carries If-Match or If-None-Match. For stores known to be atomic, such as AWS.
     Conditional,
+}
+
+/// What is taken for granted about a store, whatever the doctor finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrustedBackend {
+    /// That conditions on PutObject are sound: the ledger and every fence rest on them.
+    Put,
+    /// That conditions on CompleteMultipartUpload are.
+    Complete,
+    /// That conditions on CopyObject are.
+    Copy,
+    /// That conditions on DeleteObject are.
+    Delete,
+    /// That requests are refused once their signature is too old (F9).
+    Expiry,
+    /// That the tags of buckets with `tags = "unique"` never repeat.
+    Tags,
 }

@@ -148,6 +148,83 @@ impl ServeFlags {
     }
 }
 
+/// Flags of `doctor`.
+#[derive(Args, Clone, Debug)]
+pub struct DoctorFlags {
+    /// URL of the store: http or https, its host and perhaps a port
+    #[arg(long, value_name = "URL")]
+    pub backend: Option<String>,
+    /// Bucket to write scratch objects to, the data's or another like it
+    #[arg(long, value_name = "BUCKET")]
+    pub bucket: String,
+    /// Region that requests are signed for [default: us-east-1]
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
+    /// Where the bucket goes in requests: path or virtual [default: path]
+    #[arg(long, value_name = "STYLE")]
+    pub addressing: Option<String>,
+    /// Bucket that keeps versions, to try that, too
+    #[arg(long, value_name = "BUCKET")]
+    pub versioned_bucket: Option<String>,
+    /// Make a bucket that keeps versions for the examination, and remove it afterwards
+    #[arg(long, conflicts_with = "versioned_bucket")]
+    pub create_scratch_bucket: bool,
+    /// Requests at the same time in a race; some stores punish contention
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=64))]
+    pub writers: u8,
+    /// Rounds of a race
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub rounds: u16,
+    /// Seconds that the checks may take in one bucket
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub time_max: u64,
+    /// Only what serve does at its start
+    #[arg(long)]
+    pub quick: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Keep the result in the ledger bucket, for serve to plan by
+    #[arg(long)]
+    pub save: bool,
+    /// Bucket that holds the records of the fence, for --save [default: fencepost-ledger]
+    #[arg(long, value_name = "BUCKET")]
+    pub ledger_bucket: Option<String>,
+    /// Configuration file in TOML; what it says of the store counts
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Any setting, as section.key=value; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub set: Vec<(String, String)>,
+}
+
+impl DoctorFlags {
+    /// All sources of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn sources(&self, environment: Environment) -> Result<Sources, ConfigError> {
+        let common = CommonFlags {
+            config: self.config.clone(),
+            set: self.set.clone(),
+            ledger_bucket: self.ledger_bucket.clone(),
+            // Its log is for what goes wrong: the report is on standard output.
+            log_level: Some("warn".to_owned()),
+            ..CommonFlags::default()
+        };
+        let own = [
+            given("--backend", "backend.url", &self.backend),
+            given("--region", "backend.region", &self.region),
+            given("--addressing", "backend.addressing", &self.addressing),
+        ];
+        common.sources(own.into_iter().flatten().collect(), environment)
+    }
+}
+
 fn given(flag: &str, key: &str, text: &Option<String>) -> Option<FlagSetting> {
     let text = text.clone()?;
     Some(FlagSetting { flag: flag.to_owned(), key: key.to_owned(), text })

@@ -47,10 +47,20 @@ pub struct StoreIdentity {
     pub url: String,
     /// The region that was signed for.
     pub region: String,
-    /// `s3` or `gcs`.
-    pub dialect: String,
+    /// The dialect that it was spoken to in.
+    pub dialect: Dialect,
     /// The `Server` header of its answers.
     pub server: Option<String>,
+}
+
+/// The dialect that a store is spoken to in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialect {
+    /// Amazon's.
+    S3,
+    /// Google's: preconditions on generations.
+    Gcs,
 }
 
 /// How thoroughly a store was examined.
@@ -224,6 +234,9 @@ pub struct Facts {
     pub etag_quotes: Option<Quotes>,
     /// Whether the tag of an object can come back.
     pub tags: Option<TagsFound>,
+    /// Whether a copy from a version that is no longer there is refused. If not, nobody can say
+    /// beforehand what a copy leaves.
+    pub pins_copy_source: Option<bool>,
     /// Spellings of keys that it takes for one: [`Alias`].
     pub aliases: Vec<Alias>,
     /// Its clock less that of this machine, in seconds.

@@ -1,6 +1,7 @@
 //! The proxy as a whole: assembled, probed, served, drained.
 
 pub mod certificates;
+pub mod examine;
 pub(crate) mod pem;
 mod secret_file;
 pub mod settings;

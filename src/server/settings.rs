@@ -43,7 +43,9 @@ pub(super) fn settings(
             keys: Keys::One,
             delete: findings.delete,
             complete: match config.backend.conditional_complete {
-                config::ConditionalComplete::Exclusive => Enforcement::Exclusive,
+                config::ConditionalComplete::Auto | config::ConditionalComplete::Exclusive => {
+                    Enforcement::Exclusive
+                }
                 config::ConditionalComplete::Conditional => Enforcement::Conditional,
             },
             compare: compare(fence.compare),
@@ -57,7 +59,9 @@ pub(super) fn settings(
             rules,
         },
         copy: match config.backend.conditional_copy {
-            config::ConditionalCopy::Exclusive => Enforcement::Exclusive,
+            config::ConditionalCopy::Auto | config::ConditionalCopy::Exclusive => {
+                Enforcement::Exclusive
+            }
             config::ConditionalCopy::Conditional => Enforcement::Conditional,
         },
         scope_intents_max: fence.scope_intents_max.as_usize(),

@@ -1,7 +1,8 @@
 //! The client towards the store.
 //!
 //! Three ways lead out. [`Upstream::send_read`] takes requests that change nothing;
-//! [`Upstream::send_unfenced`] wants an [`UnfencedPermit`]; [`write`](self) takes the fence's
+//! [`Upstream::send_unfenced`] wants an [`UnfencedPermit`], as does what the doctor tries
+//! ([`Upstream::examine`]); [`write`](self) takes the fence's
 //! permits and carries their terms: precondition, stamp, form and time of signing. There is no
 //! fourth, so that nothing goes round the fence by accident.
 //!
@@ -19,6 +20,7 @@ mod framed;
 mod headers;
 mod idle;
 mod multipart;
+mod trial;
 mod write;
 
 use std::io;
@@ -46,6 +48,7 @@ pub use framed::{Framed, announce};
 pub use headers::{FENCE_TOKEN, STAMP_OPERATION, STAMP_TOKEN, for_store, remove_hop_by_hop, stamp};
 pub use idle::IdleLimit;
 pub use multipart::query_value;
+pub use trial::{Signing, Trial};
 pub use write::{BodyEnd, HeldWrite, PutBody, WriteAnswer, WriteRequest};
 
 use self::body::{Progress, Watched};
