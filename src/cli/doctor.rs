@@ -37,8 +37,7 @@ pub(crate) async fn run(flags: DoctorFlags) -> Result<ExitCode, Failure> {
     let store = serve::store_of(&config).await?;
     // A person sees how far it is; where nobody looks, nothing is shown.
     let watched = io::stderr().is_terminal() && !flags.quiet;
-    let progress: Box<dyn Progress> =
-        if watched { Box::new(Lines) } else { Box::new(Unwatched) };
+    let progress: Box<dyn Progress> = if watched { Box::new(Lines) } else { Box::new(Unwatched) };
     let options = examine::Options {
         bucket: flags.bucket.clone(),
         depth: if flags.quick { Depth::Quick } else { Depth::Full },

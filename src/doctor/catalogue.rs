@@ -24,6 +24,8 @@ pub enum Need {
     Works(Operation),
     /// That an operation is fenced by its own precondition.
     Condition(Operation),
+    /// That an operation without a condition is not undone by a PUT that had one (F8).
+    Exclusion(Operation),
     /// That intents can expire (F9).
     Expiry,
     /// Nothing: it is good to know.
@@ -36,7 +38,7 @@ const fn entry(id: &'static str, says: &'static str, need: Need, quick: bool) ->
 
 /// All of them, in the order in which they are made.
 pub const CATALOGUE: &[Entry] = &{
-    use Need::{Condition, Expiry, Fence, Nothing, Works};
+    use Need::{Condition, Exclusion, Expiry, Fence, Nothing, Works};
     use Operation::{Complete, Copy, Delete, DeleteObjects, Put};
     [
         entry("read.absent", "HEAD of a key that is not there is 404", Fence, true),
@@ -86,6 +88,12 @@ pub const CATALOGUE: &[Entry] = &{
             Condition(Delete),
             true,
         ),
+        entry(
+            "delete.plain.race",
+            "a DELETE is not undone by a PUT that expects the state before",
+            Exclusion(Delete),
+            false,
+        ),
         entry("delete.swap.absent", "DELETE with a tag on a free key", Nothing, false),
         entry("delete.swap.star", "DELETE with If-Match: *", Nothing, false),
         entry(
@@ -95,6 +103,12 @@ pub const CATALOGUE: &[Entry] = &{
             false,
         ),
         entry("complete.plain", "Complete works", Works(Complete), true),
+        entry(
+            "complete.plain.race",
+            "a Complete is not overwritten by such a PUT",
+            Exclusion(Complete),
+            false,
+        ),
         entry(
             "complete.create.free",
             "Complete with If-None-Match: * on a free key works",
@@ -146,6 +160,7 @@ pub const CATALOGUE: &[Entry] = &{
             Nothing,
             true,
         ),
+        entry("copy.plain.race", "a Copy is not overwritten by such a PUT", Exclusion(Copy), false),
         entry(
             "copy.create.free",
             "Copy with If-None-Match: * on a free key works",

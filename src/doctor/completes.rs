@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::bench::{Bench, Draft, Reply, Silence, State, When};
-use super::judge::{Judged, Race, Tally, failed, must_apply, must_refuse, noted};
+use super::judge::{Judged, Precedence, Race, Tally, failed, must_apply, must_refuse, noted};
 use super::report::Depth;
 use crate::upstream::query_value;
 
@@ -58,6 +58,7 @@ pub(super) async fn run(bench: &Bench<'_>, depth: Depth) {
     if depth == Depth::Quick {
         return;
     }
+    bench.note_check("complete.plain.race", plain_race(bench).await);
     bench.note_check("complete.create.free", free(bench).await);
     bench.note_check("complete.create.taken", taken(bench).await);
     bench.note_check("complete.swap.right", right(bench).await);
@@ -73,6 +74,19 @@ async fn plain(bench: &Bench<'_>) -> Judged {
     let key = bench.key("complete/plain");
     let reply = Upload::begin(bench, &key, "1").await?.complete(bench, &When::Always).await?;
     must_apply(bench, &key, "1", &reply).await
+}
+
+/// A Complete without a condition, among PUTs that expect what was there.
+async fn plain_race(bench: &Bench<'_>) -> Judged {
+    let mut precedence = Precedence::default();
+    for round in 0..bench.rounds {
+        let key = bench.key(&format!("complete/p{round}"));
+        let tag = bench.given(&key, "0").await?;
+        let upload = Upload::begin(bench, &key, "completed").await?;
+        let complete = upload.complete_draft(bench, &When::Always);
+        precedence.run(bench, (&key, &tag), complete, Some("completed")).await?;
+    }
+    Ok(precedence.judged())
 }
 
 async fn free(bench: &Bench<'_>) -> Judged {

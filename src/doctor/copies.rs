@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::bench::{Bench, Draft, Reply, Silence, State, When};
-use super::judge::{Judged, Race, Tally, must_apply, must_refuse};
+use super::judge::{Judged, Precedence, Race, Tally, must_apply, must_refuse};
 use super::report::Depth;
 use crate::s3::percent_encode_key;
 
@@ -14,6 +14,7 @@ pub(super) async fn run(bench: &Bench<'_>, depth: Depth) {
     if depth == Depth::Quick {
         return;
     }
+    bench.note_check("copy.plain.race", plain_race(bench).await);
     bench.note_check("copy.create.free", free(bench).await);
     bench.note_check("copy.create.taken", taken(bench).await);
     bench.note_check("copy.swap.right", right(bench).await);
@@ -44,6 +45,20 @@ async fn plain(bench: &Bench<'_>) -> Judged {
     let key = bench.key("copy/plain");
     let reply = copied(bench, &key, "copy", &When::Always).await?;
     must_apply(bench, &key, "copy", &reply).await
+}
+
+/// A Copy without a condition, among PUTs that expect what was there.
+async fn plain_race(bench: &Bench<'_>) -> Judged {
+    let source = bench.key("copy/p");
+    bench.given(&source, "copied").await?;
+    let mut precedence = Precedence::default();
+    for round in 0..bench.rounds {
+        let key = bench.key(&format!("copy/p{round}"));
+        let tag = bench.given(&key, "0").await?;
+        let copy = copy_draft(bench, &source, &key, &When::Always);
+        precedence.run(bench, (&key, &tag), copy, Some("copied")).await?;
+    }
+    Ok(precedence.judged())
 }
 
 async fn source_stale(bench: &Bench<'_>) -> Judged {

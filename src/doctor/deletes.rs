@@ -3,7 +3,7 @@
 use http::{Method, header};
 
 use super::bench::{Bench, Draft, State, When};
-use super::judge::{Judged, Race, Tally, failed, must_refuse, noted, passed, unclear};
+use super::judge::{Judged, Precedence, Race, Tally, failed, must_refuse, noted, passed, unclear};
 use super::report::{Depth, Dialect};
 use crate::upstream::content_md5;
 
@@ -13,6 +13,9 @@ pub(super) async fn run(bench: &Bench<'_>, dialect: Dialect, depth: Depth) {
     bench.note_check("delete.swap.stale", stale(bench).await);
     bench.note_check("delete.swap.right", right(bench).await);
     bench.note_check("delete.swap.race", race(bench).await);
+    if depth == Depth::Full {
+        bench.note_check("delete.plain.race", plain_race(bench).await);
+    }
     if depth == Depth::Full && dialect == Dialect::S3 {
         bench.note_check("delete.swap.absent", absent(bench).await);
         bench.note_check("delete.swap.star", star(bench).await);
@@ -65,6 +68,18 @@ async fn race(bench: &Bench<'_>) -> Judged {
         tally.run(bench, Race { key: key.clone(), racers }).await?;
     }
     Ok(tally.judged())
+}
+
+/// A DELETE without a condition, among PUTs that expect what was there.
+async fn plain_race(bench: &Bench<'_>) -> Judged {
+    let mut precedence = Precedence::default();
+    for round in 0..bench.rounds {
+        let key = bench.key(&format!("delete/p{round}"));
+        let tag = bench.given(&key, "0").await?;
+        let delete = Draft::new(Method::DELETE, key.clone());
+        precedence.run(bench, (&key, &tag), delete, None).await?;
+    }
+    Ok(precedence.judged())
 }
 
 async fn absent(bench: &Bench<'_>) -> Judged {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 
-use super::bench::{Bench, Draft, Reply, Silence, State};
+use super::bench::{Bench, Draft, Reply, Silence, State, When};
 use super::report::Outcome;
 
 /// How a check ended, and what the store did.
@@ -67,6 +67,56 @@ pub(super) struct Race<'a> {
     pub(super) key: String,
     /// The requests, with the bytes that each would leave (`None`: no object).
     pub(super) racers: Vec<(Draft, Option<&'a str>)>,
+}
+
+/// Races of conditional PUTs with a request that has no condition: whatever comes first, what the
+/// store has carried out without a condition must not be overwritten by a PUT that expects the
+/// state before. The proxy sends such requests where a condition is not sound (F8).
+#[derive(Debug, Default)]
+pub(super) struct Precedence {
+    rounds: usize,
+    overwritten: usize,
+    refused: BTreeMap<String, usize>,
+}
+
+impl Precedence {
+    /// Runs one round: `unconditional` leaves `leaves`, and the PUTs expect `tag`.
+    pub(super) async fn run(
+        &mut self,
+        bench: &Bench<'_>,
+        (key, tag): (&str, &str),
+        unconditional: Draft,
+        leaves: Option<&str>,
+    ) -> Result<(), Silence> {
+        let when = When::Tag(tag);
+        let swaps = (1..bench.writers.max(2)).map(|_| bench.put_draft(key, "swapped", &when));
+        let swaps = join_all(swaps.map(|draft| bench.send_once(draft)));
+        let (_, reply) = tokio::join!(swaps, bench.send_once(unconditional));
+        let reply = reply?;
+        self.rounds += 1;
+        if !reply.done() {
+            *self.refused.entry(reply.said()).or_default() += 1;
+            return Ok(());
+        }
+        let found = match bench.state(key).await? {
+            State::Absent => None,
+            State::Present { body, .. } => Some(body),
+        };
+        self.overwritten += usize::from(found.as_deref() != leaves.map(str::as_bytes));
+        Ok(())
+    }
+
+    pub(super) fn judged(&self) -> (Outcome, String) {
+        let Self { rounds, overwritten, refused } = self;
+        let done = rounds - refused.values().sum::<usize>();
+        match (overwritten, done) {
+            (0, 0) => unclear(format!("it was never carried out: {refused:?}")),
+            (0, _) => passed(format!("{done} rounds")),
+            (_, _) => failed(format!(
+                "a PUT that expects the state before overwrote it in {overwritten} of {done} rounds"
+            )),
+        }
+    }
 }
 
 /// How a race went, over all its rounds.

@@ -3,7 +3,7 @@
 //! | verdict | when |
 //! |---|---|
 //! | conditional | every check of the operation's condition has passed |
-//! | exclusive | not so, but the operation works, and requests expire (F9) |
+//! | exclusive | not so, but the operation works, requests expire (F9), and no PUT that expects the state before undoes it |
 //! | refused | neither; and PUT, on which the ledger and every fence rest, if it is not conditional |
 //!
 //! What was not tried, or could not be judged, has not passed.
@@ -84,7 +84,12 @@ impl Case<'_> {
                 verdict(Plan::Conditional, format!("trusted, against what was found: {why}"))
             }
             (Some(why), Operation::Put) => verdict(Plan::Refused, why),
-            (Some(why), _) => verdict(Plan::Exclusive, why),
+            (Some(why), _) => {
+                match self.against(|entry| entry.need == Need::Exclusion(operation)) {
+                    None => verdict(Plan::Exclusive, why),
+                    Some(worse) => verdict(Plan::Refused, format!("{why}; {worse}")),
+                }
+            }
         }
     }
 
@@ -117,7 +122,7 @@ impl Case<'_> {
             }
             // A start-up judges what it has time for.
             None if self.depth == Depth::Quick && !entry.quick => match entry.need {
-                Need::Condition(Operation::Put | Operation::Delete) => None,
+                Need::Condition(Operation::Put | Operation::Delete) | Need::Exclusion(_) => None,
                 Need::Condition(_) => Some(format!("{} takes a full examination", entry.id)),
                 Need::Fence | Need::Works(_) | Need::Expiry | Need::Nothing => None,
             },
@@ -178,7 +183,9 @@ mod tests {
             for outcome in [Outcome::Failed, Outcome::Unclear] {
                 let found = plans(&but(entry.id, outcome), Depth::Full, &Trust::none());
                 let expected = match entry.need {
-                    Need::Nothing | Need::Condition(Operation::DeleteObjects) => [Conditional; 5],
+                    Need::Nothing
+                    | Need::Exclusion(_)
+                    | Need::Condition(Operation::DeleteObjects) => [Conditional; 5],
                     Need::Fence | Need::Expiry => [Refused; 5],
                     Need::Condition(of) | Need::Works(of) => Operation::ALL.map(|operation| {
                         let works = matches!(entry.need, Need::Works(_));
@@ -197,12 +204,31 @@ mod tests {
     }
 
     #[test]
+    fn what_can_be_undone_is_refused_where_it_has_no_condition() {
+        for (race, condition, at) in [
+            ("delete.plain.race", "delete.swap.stale", 3),
+            ("complete.plain.race", "complete.swap.race", 1),
+            ("copy.plain.race", "copy.create.taken", 2),
+        ] {
+            let mut checks = but(race, Outcome::Failed);
+            assert_eq!(plans(&checks, Depth::Full, &Trust::none())[at], Plan::Conditional);
+            for check in checks.iter_mut().filter(|check| check.id == condition) {
+                check.outcome = Outcome::Failed;
+            }
+            assert_eq!(plans(&checks, Depth::Full, &Trust::none())[at], Plan::Refused, "{race}");
+        }
+    }
+
+    #[test]
     fn what_was_not_tried_has_not_passed() {
         for entry in CATALOGUE.iter().filter(|entry| entry.need != Need::Nothing) {
             let mut checks = all_passed();
             checks.retain(|check| check.id != entry.id);
             let found = plans(&checks, Depth::Full, &Trust::none());
-            let counts = entry.need != Need::Condition(Operation::DeleteObjects);
+            let counts = !matches!(
+                entry.need,
+                Need::Condition(Operation::DeleteObjects) | Need::Exclusion(_)
+            );
             assert_eq!(found != [Plan::Conditional; 5], counts, "{}", entry.id);
         }
     }
