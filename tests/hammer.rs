@@ -276,7 +276,7 @@ async fn on_a_store_like_amazon_s3() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_store_whose_tags_are_unique() {
-    hammer(Profile::AwsUniqueTags, UNIQUE).await;
+    hammer(Profile::AwsKms, UNIQUE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

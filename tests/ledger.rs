@@ -39,7 +39,7 @@ async fn overwrite(backend: &Backend, key: &str, text: &str) {
 
 #[tokio::test]
 async fn the_suite_passes_on_every_embedded_store_that_can_be_fenced_on() {
-    for profile in [Profile::Aws, Profile::AwsUniqueTags, Profile::Minio] {
+    for profile in [Profile::Aws, Profile::AwsKms, Profile::Minio] {
         let backend = Backend::embedded(profile).await;
         conformance::all(Arc::new(backend.records())).await;
     }

@@ -29,7 +29,7 @@ async fn objects_in_the_ledger(backend: &Backend) -> Vec<String> {
 async fn stores_that_enforce_conditions_are_accepted() {
     for (profile, delete) in [
         (Profile::Aws, "conditional"),
-        (Profile::AwsUniqueTags, "conditional"),
+        (Profile::AwsKms, "conditional"),
         (Profile::Minio, "exclusive"),
     ] {
         let backend = Backend::embedded(profile).await;

@@ -44,7 +44,7 @@ pub(crate) enum Profile {
     /// Amazon S3: conditional writes, ETags that repeat
     Aws,
     /// Amazon S3 with SSE-KMS: every write has an ETag of its own
-    AwsUniqueTags,
+    AwsKms,
     /// MinIO: DELETE ignores If-Match
     Minio,
     /// A store that ignores conditions; the proxy refuses it
@@ -57,7 +57,7 @@ impl From<Profile> for devstore::Profile {
     fn from(profile: Profile) -> Self {
         match profile {
             Profile::Aws => Self::Aws,
-            Profile::AwsUniqueTags => Self::AwsUniqueTags,
+            Profile::AwsKms => Self::AwsKms,
             Profile::Minio => Self::Minio,
             Profile::Liar => Self::Liar,
             Profile::Racy => Self::Racy,

@@ -146,6 +146,7 @@ impl DevStoreBuilder {
         };
         let store = Arc::new(Store {
             profile: self.profile,
+            behaviour: self.profile.behaviour(),
             clock: StoreClock::new(self.clock_offset_ms),
             history: History::new(self.history),
             medium,

@@ -1,8 +1,15 @@
 //! Which real store the embedded one behaves like.
 //!
-//! A profile changes only what a fence depends on: which preconditions are honoured, whether they
-//! are honoured atomically, and whether entity tags repeat. It does not imitate error texts,
-//! limits or extra operations of the store that it is named after.
+//! A profile changes only what a fence depends on: which preconditions are honoured and by which
+//! operations, whether they are honoured atomically, and whether entity tags repeat. It does not
+//! imitate error texts, limits or extra operations of the store that it is named after.
+//!
+//! A profile is a name; what it means is a [`Behaviour`], a row of a table. Nothing else in the
+//! store asks which profile it has.
+
+mod behaviour;
+
+pub(super) use behaviour::{Behaviour, Commit, Interleaving, Operation, Reads, Tags};
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +23,7 @@ pub enum Profile {
     #[default]
     Aws,
     /// As [`Aws`](Self::Aws), but every write gets a new random entity tag, as under SSE-KMS.
-    AwsUniqueTags,
+    AwsKms,
     /// `MinIO`: as [`Aws`](Self::Aws), but DELETE ignores `If-Match` (single and batch), and nothing
     /// is ever answered with 409: a condition is judged on the state found when the write commits.
     Minio,
@@ -28,58 +35,28 @@ pub enum Profile {
 
 impl Profile {
     /// Every profile, in the order of the documentation.
-    pub const ALL: [Self; 5] =
-        [Self::Aws, Self::AwsUniqueTags, Self::Minio, Self::Liar, Self::Racy];
+    pub const ALL: [Self; 5] = [Self::Aws, Self::AwsKms, Self::Minio, Self::Liar, Self::Racy];
 
     /// The name that [`FromStr`] reads.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Aws => "aws",
-            Self::AwsUniqueTags => "aws-unique-tags",
+            Self::AwsKms => "aws-kms",
             Self::Minio => "minio",
             Self::Liar => "liar",
             Self::Racy => "racy",
         }
     }
 
-    /// Whether every write leaves an entity tag that was never there before.
-    pub(super) fn tags_are_unique(self) -> bool {
+    /// What it stands for.
+    pub(super) fn behaviour(self) -> &'static Behaviour {
         match self {
-            Self::AwsUniqueTags => true,
-            Self::Aws | Self::Minio | Self::Liar | Self::Racy => false,
-        }
-    }
-
-    /// Whether conditions are looked at, at all.
-    pub(super) fn honours_conditions(self) -> bool {
-        match self {
-            Self::Aws | Self::AwsUniqueTags | Self::Minio | Self::Racy => true,
-            Self::Liar => false,
-        }
-    }
-
-    /// Whether DELETE and `DeleteObjects` look at entity tags.
-    pub(super) fn honours_delete_conditions(self) -> bool {
-        match self {
-            Self::Aws | Self::AwsUniqueTags | Self::Racy => true,
-            Self::Minio | Self::Liar => false,
-        }
-    }
-
-    /// Whether a change that lands while an upload is arriving is told from one before it.
-    pub(super) fn detects_interleaving(self) -> bool {
-        match self {
-            Self::Aws | Self::AwsUniqueTags => true,
-            Self::Minio | Self::Liar | Self::Racy => false,
-        }
-    }
-
-    /// Whether the check and the act are two steps with a pause between them.
-    pub(super) fn checks_then_acts(self) -> bool {
-        match self {
-            Self::Racy => true,
-            Self::Aws | Self::AwsUniqueTags | Self::Minio | Self::Liar => false,
+            Self::Aws => &behaviour::AWS,
+            Self::AwsKms => &behaviour::AWS_KMS,
+            Self::Minio => &behaviour::MINIO,
+            Self::Liar => &behaviour::LIAR,
+            Self::Racy => &behaviour::RACY,
         }
     }
 }
@@ -91,9 +68,17 @@ impl fmt::Display for Profile {
 }
 
 /// The text names no profile.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown profile {0:?}: expected one of aws, aws-unique-tags, minio, liar, racy")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownProfile(String);
+
+impl fmt::Display for UnknownProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Profile::ALL.map(Profile::name).join(", ");
+        write!(f, "unknown profile {:?}: expected one of {names}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownProfile {}
 
 impl FromStr for Profile {
     type Err = UnknownProfile;

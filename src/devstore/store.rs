@@ -6,7 +6,7 @@ use super::disk::Medium;
 use super::history::History;
 use super::index::{Deleted, Index, Target, Written};
 use super::object::Content;
-use super::profile::Profile;
+use super::profile::{Behaviour, Commit, Interleaving, Operation, Profile, Tags};
 use crate::clock;
 use s3s::{S3Error, S3Result, s3_error};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,11 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) profile: Profile,
+    pub(super) behaviour: &'static Behaviour,
     pub(super) clock: StoreClock,
     pub(super) history: History,
     pub(super) medium: Medium,
-    /// How long [`Profile::Racy`] waits between looking and acting.
+    /// How long [`Commit::CheckThenAct`] waits between looking and acting.
     pub(super) race_window: Duration,
     pub(super) index: Mutex<Index>,
 }
@@ -55,20 +56,35 @@ impl Store {
         }
     }
 
-    /// The condition that this profile looks at, for a write that may create.
-    pub(super) fn effective(&self, condition: WriteCondition) -> WriteCondition {
-        if self.profile.honours_conditions() { condition } else { WriteCondition::None }
-    }
-
-    /// The condition that this profile looks at, for a delete.
-    pub(super) fn effective_for_delete(&self, condition: WriteCondition) -> WriteCondition {
-        if self.profile.honours_delete_conditions() { condition } else { WriteCondition::None }
+    /// What is left of a condition in an operation that may ignore it.
+    pub(super) fn effective(
+        &self,
+        operation: Operation,
+        bucket: &str,
+        condition: WriteCondition,
+    ) -> S3Result<WriteCondition> {
+        let honours = self.behaviour.honours(operation);
+        let buckets = match condition {
+            WriteCondition::None => return Ok(condition),
+            WriteCondition::Absent => honours.create,
+            WriteCondition::Present | WriteCondition::Match(_) => honours.swap,
+        };
+        let versioning = self.read(|index| index.bucket(bucket).map(|bucket| bucket.versioning))?;
+        Ok(if buckets.contain(versioning) { condition } else { WriteCondition::None })
     }
 
     /// Begins a write: the bucket exists, and from here on interleaving changes are noticed.
     pub(super) fn begin(&self, bucket: &str) -> S3Result<u64> {
         let sequence = self.read(|index| index.bucket(bucket).map(|_| index.sequence))?;
-        Ok(if self.profile.detects_interleaving() { sequence } else { u64::MAX })
+        Ok(self.noticed_since(sequence))
+    }
+
+    /// From where on an interleaving change is noticed, for a request that began at `sequence`.
+    pub(super) fn noticed_since(&self, sequence: u64) -> u64 {
+        match self.behaviour.interleaving {
+            Interleaving::Detected => sequence,
+            Interleaving::JudgedAtCommit => u64::MAX,
+        }
     }
 
     /// Commits an object whose body has arrived.
@@ -87,10 +103,12 @@ impl Store {
         self.write(move |index, store| index.delete(store, &target)).await
     }
 
-    /// [`Profile::Racy`]: judge now, wait, and let the caller act without a condition.
+    /// [`Commit::CheckThenAct`]: judge now, wait, and let the caller act without a condition.
     pub(super) async fn open_race_window(&self, target: Target) -> S3Result<Target> {
-        if !self.profile.checks_then_acts() || target.condition == WriteCondition::None {
-            return Ok(target);
+        match self.behaviour.commit {
+            Commit::Atomic => return Ok(target),
+            Commit::CheckThenAct if target.condition == WriteCondition::None => return Ok(target),
+            Commit::CheckThenAct => {}
         }
         self.read(|index| index.check(&target))?;
         tokio::time::sleep(self.race_window).await;
@@ -99,7 +117,10 @@ impl Store {
 
     /// The entity tag of a body with this MD5.
     pub(super) fn etag(&self, md5_hex: &str) -> String {
-        if self.profile.tags_are_unique() { random_id() } else { md5_hex.to_owned() }
+        match self.behaviour.tags {
+            Tags::Md5 => md5_hex.to_owned(),
+            Tags::RandomHex => random_id(),
+        }
     }
 
     /// The entity tag of a multipart object.

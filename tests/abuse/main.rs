@@ -125,7 +125,7 @@ async fn writes_that_the_store_throttled_do_not_fill_the_record_for_good() {
 /// F5 for the one who holds the newest token: the old one's hot loop must not keep it out.
 #[tokio::test]
 async fn a_zombie_that_writes_in_a_chain_is_shut_out() {
-    let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+    let backend = Backend::embedded(Profile::AwsKms).await;
     let settings = format!("backend.conditional_copy = \"conditional\"\n{TIDY}{UNIQUE}");
     let (older, newer) = backend.proxies(&settings).await;
     assert_eq!(older.token(10).put("k", "0").await.short(), "200");
@@ -278,7 +278,7 @@ async fn many_writes_that_settle_at_once_are_all_withdrawn() {
 /// A claim may wait for ten minutes; what it sends then must not be too old.
 #[tokio::test]
 async fn a_claim_that_has_waited_longer_than_a_signature_lives_succeeds() {
-    let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+    let backend = Backend::embedded(Profile::AwsKms).await;
     let settings = format!("backend.conditional_copy = \"conditional\"\n{TIDY}{UNIQUE}");
     let (older, newer) = backend.proxies(&settings).await;
     let parked = backend.faults().add(on_data(Effect::Hold, Method::PUT));

@@ -207,7 +207,7 @@ async fn a_storm_where_tags_repeat() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_storm_where_tags_are_unique() {
     for seed in 1..=2 {
-        storm(Profile::AwsUniqueTags, UNIQUE, seed, seconds()).await;
+        storm(Profile::AwsKms, UNIQUE, seed, seconds()).await;
     }
 }
 

@@ -148,7 +148,7 @@ async fn tags_repeat_except_where_they_are_unique() {
     for profile in Profile::ALL {
         let (_running, client) = start(profile).await;
         let tags = [put(&client, "a", "same").await, put(&client, "a", "same").await];
-        assert_eq!(tags[0] != tags[1], profile == Profile::AwsUniqueTags, "{profile}");
+        assert_eq!(tags[0] != tags[1], profile == Profile::AwsKms, "{profile}");
         let head = client.head_object().bucket(BUCKET).key("a").send().await.unwrap();
         assert_eq!(head.e_tag(), Some(tags[1].as_str()));
     }

@@ -39,7 +39,7 @@ async fn how_many_writers_win() {
             let tag = put(&client, &key, "first").await;
             let replaced = winners(&client, &key, Some(&tag)).await;
             match profile {
-                Profile::Aws | Profile::AwsUniqueTags | Profile::Minio => {
+                Profile::Aws | Profile::AwsKms | Profile::Minio => {
                     assert_eq!((created, replaced), (1, 1), "{profile}");
                 }
                 Profile::Liar => assert_eq!((created, replaced), (WRITERS, WRITERS)),
@@ -50,7 +50,7 @@ async fn how_many_writers_win() {
         assert!(history.is_sorted_by(|a, b| a.sequence < b.sequence));
         let puts = history.iter().filter(|change| change.kind == ChangeKind::Put).count();
         match profile {
-            Profile::Aws | Profile::AwsUniqueTags | Profile::Minio => assert_eq!(puts, 3 * ROUNDS),
+            Profile::Aws | Profile::AwsKms | Profile::Minio => assert_eq!(puts, 3 * ROUNDS),
             Profile::Liar => assert_eq!(puts, (2 * WRITERS + 1) * ROUNDS),
             Profile::Racy => assert!(puts > 3 * ROUNDS),
         }

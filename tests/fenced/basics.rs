@@ -110,7 +110,7 @@ async fn keys_have_a_fence_each() {
 #[tokio::test]
 async fn the_largest_token_is_a_token() {
     for settings in ["", UNIQUE] {
-        let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+        let backend = Backend::embedded(Profile::AwsKms).await;
         let proxy = backend.proxy(settings).await;
         assert_eq!(proxy.token(u64::MAX).put("k", "one").await.short(), "200");
         let stale = proxy.token(u64::MAX - 1).put("k", "late").await;

@@ -59,7 +59,7 @@ async fn where_tags_repeat_a_write_costs_two_requests() {
 
 #[tokio::test]
 async fn where_tags_are_unique_a_write_costs_one_request() {
-    let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+    let backend = Backend::embedded(Profile::AwsKms).await;
     let proxy = backend.proxy(&format!("{IMPATIENT}{UNIQUE}")).await;
     assert_eq!(proxy.token(7).put("k", "first").await.short(), "200");
     let count = Count::of(&backend);
@@ -72,7 +72,7 @@ async fn where_tags_are_unique_a_write_costs_one_request() {
 #[tokio::test]
 async fn a_refusal_of_a_token_that_is_known_to_be_old_costs_nothing() {
     for regime in ["", UNIQUE] {
-        let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+        let backend = Backend::embedded(Profile::AwsKms).await;
         let (writer, other) = backend.proxies(&format!("{IMPATIENT}{regime}")).await;
         assert_eq!(writer.token(7).put("k", "first").await.short(), "200");
         let count = Count::of(&backend);
@@ -117,7 +117,7 @@ async fn in_a_shared_scope_a_key_that_is_new_to_the_proxy_costs_a_look_more() {
 
 #[tokio::test]
 async fn in_a_shared_scope_whose_tags_are_unique_a_write_costs_a_look_and_a_load_more() {
-    let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+    let backend = Backend::embedded(Profile::AwsKms).await;
     let proxy = backend.proxy(&format!("{IMPATIENT}{UNIQUE}{SHARED}")).await;
     assert_eq!(proxy.token(7).put("jobs/a", "first").await.short(), "200");
     let count = Count::of(&backend);
@@ -191,7 +191,7 @@ async fn claims_and_leases_cost_what_the_documents_say() {
 /// F14: it changes the object's tag.
 #[tokio::test]
 async fn a_claim_of_one_object_whose_tags_are_unique_rewrites_it() {
-    let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+    let backend = Backend::embedded(Profile::AwsKms).await;
     let settings = format!("backend.conditional_copy = \"conditional\"\n{IMPATIENT}{UNIQUE}");
     let (writer, other) = backend.proxies(&settings).await;
     assert_eq!(writer.token(7).put("k", "idle").await.short(), "200");

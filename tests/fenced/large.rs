@@ -292,7 +292,7 @@ async fn while_an_older_request_is_open_a_stream_takes_the_one_part_form() {
 
 #[tokio::test]
 async fn an_upload_whose_answer_is_lost_is_recognised() {
-    for (profile, regime) in [(Profile::Aws, ""), (Profile::AwsUniqueTags, UNIQUE)] {
+    for (profile, regime) in [(Profile::Aws, ""), (Profile::AwsKms, UNIQUE)] {
         let backend = Backend::embedded(profile).await;
         let proxy = backend.proxy(&format!("{SETTINGS}{regime}")).await;
         backend.faults().add(on_data(Effect::LoseAnswer, Method::PUT));

@@ -206,7 +206,7 @@ async fn a_record_that_is_full_of_the_same_intent_makes_room() {
 #[tokio::test]
 async fn a_proxy_that_remembers_little_refuses_all_the_same() {
     for regime in ["", UNIQUE] {
-        let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+        let backend = Backend::embedded(Profile::AwsKms).await;
         let proxy = backend.proxy(&format!("ledger.hint_entries_max = 2\n{TIDY}{regime}")).await;
         for round in [7, 8] {
             for key in 0..8 {

@@ -44,9 +44,9 @@ const UNIQUE: &str = "[[bucket]]\nname = \"data\"\ntags = \"unique\"\n";
 /// Every store that a proxy starts in front of, with the setting that goes with it.
 const REGIMES: [(Profile, &str); 4] = [
     (Profile::Aws, ""),
-    (Profile::AwsUniqueTags, UNIQUE),
+    (Profile::AwsKms, UNIQUE),
     // The safe assumption holds there as well.
-    (Profile::AwsUniqueTags, ""),
+    (Profile::AwsKms, ""),
     (Profile::Minio, ""),
 ];
 

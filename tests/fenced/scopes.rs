@@ -57,7 +57,7 @@ async fn intents(backend: &Backend, of: &str) -> usize {
 
 #[tokio::test]
 async fn a_token_fences_every_key_of_its_scope_and_no_other() {
-    for profile in [Profile::Aws, Profile::AwsUniqueTags, Profile::Minio] {
+    for profile in [Profile::Aws, Profile::AwsKms, Profile::Minio] {
         let backend = Backend::embedded(profile).await;
         let (one, other) = backend.proxies(&tidy()).await;
         assert_eq!(one.token(7).put("tables/orders/a", "x").await.short(), "200", "{profile}");
@@ -81,7 +81,7 @@ async fn a_token_fences_every_key_of_its_scope_and_no_other() {
 /// F5, on a key that the new holder does not touch.
 #[tokio::test]
 async fn a_write_waits_for_what_an_older_holder_has_on_its_way_elsewhere() {
-    for profile in [Profile::Aws, Profile::AwsUniqueTags] {
+    for profile in [Profile::Aws, Profile::AwsKms] {
         let backend = Backend::embedded(profile).await;
         let (older, newer) = backend.proxies(&patient()).await;
         let impatient = backend.proxy(&tidy()).await;
@@ -120,7 +120,7 @@ async fn a_write_waits_for_what_an_older_holder_has_on_its_way_elsewhere() {
 
 #[tokio::test]
 async fn when_a_claim_has_returned_nothing_older_takes_effect_on_any_key() {
-    for profile in [Profile::Aws, Profile::AwsUniqueTags, Profile::Minio] {
+    for profile in [Profile::Aws, Profile::AwsKms, Profile::Minio] {
         let backend = Backend::embedded(profile).await;
         let (older, newer) = backend.proxies(&patient()).await;
         for key in ["jobs/a", "jobs/b"] {
@@ -161,7 +161,7 @@ async fn one_object_is_claimed_without_being_changed_where_tags_repeat() {
 #[tokio::test]
 async fn one_object_is_rewritten_onto_itself_where_tags_are_unique() {
     let unique = format!("{TIDY}{}", super::UNIQUE);
-    let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+    let backend = Backend::embedded(Profile::AwsKms).await;
     let refusing = backend.proxy(&unique).await;
     assert_eq!(refusing.token(9).put("k", "idle").await.short(), "200");
     let refused = claim(&refusing.token(9), "k").await;

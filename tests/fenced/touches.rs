@@ -109,7 +109,7 @@ async fn acl_retention_and_the_like_are_refused_to_a_stale_holder_before_the_sto
 
 #[tokio::test]
 async fn where_tags_never_repeat_open_writes_are_not_on_record_so_it_is_refused() {
-    let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+    let backend = Backend::embedded(Profile::AwsKms).await;
     let proxy = backend.proxy(&format!("{TIDY}{UNIQUE}")).await;
     assert_eq!(proxy.token(7).put("k", "x").await.short(), "200");
     let refused = "501 FenceUnsupportedOperation";

@@ -175,7 +175,7 @@ async fn headers_that_open_a_side_door_in_some_store_are_refused() {
 async fn encryption_that_the_fence_cannot_see_through_is_refused() {
     let key = "x-amz-server-side-encryption-customer-algorithm";
     let named = "x-amz-server-side-encryption";
-    let backend = Backend::embedded(Profile::AwsUniqueTags).await;
+    let backend = Backend::embedded(Profile::AwsKms).await;
     for (settings, header, value, allowed) in [
         ("", key, "AES256", false),
         (super::UNIQUE, key, "AES256", false),

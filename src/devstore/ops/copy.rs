@@ -7,6 +7,7 @@ use crate::devstore::conditions::{ReadConditions, WriteCondition};
 use crate::devstore::index::Target;
 use crate::devstore::ingest::hash;
 use crate::devstore::object::{Attributes, Content, Version, strip_aws_chunked};
+use crate::devstore::profile::{Operation, Reads};
 use http::HeaderMap;
 use s3s::dto::*;
 use s3s::{S3Request, S3Result, s3_error};
@@ -44,9 +45,12 @@ impl Operations {
         let Source { bucket, key, version_id } = source;
         let unconditional = ReadConditions::default();
         let found = self.find(bucket, key, version_id.as_deref(), &unconditional)?;
-        if self.store.profile.honours_conditions() {
-            let conditions = ReadConditions::of_copy_source(headers);
-            conditions.judge_copy_source(&found.1.etag, found.0.modified)?;
+        match self.store.behaviour.copy_source {
+            Reads::Ignored => {}
+            Reads::Judged => {
+                let conditions = ReadConditions::of_copy_source(headers);
+                conditions.judge_copy_source(&found.1.etag, found.0.modified)?;
+            }
         }
         Ok(found)
     }
@@ -59,9 +63,9 @@ impl Operations {
         let input = request.input;
         let target = Target {
             started: self.store.begin(&input.bucket)?,
+            condition: self.store.effective(Operation::Copy, &input.bucket, condition)?,
             bucket: input.bucket,
             key: input.key,
-            condition: self.store.effective(condition),
         };
         let source = Source::new(input.copy_source)?;
         let replace = is_replace(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?;

@@ -12,6 +12,7 @@ use crate::devstore::ingest::{Claims, Received, hash, receive};
 use crate::devstore::listing::{Query, encode};
 use crate::devstore::multipart::{NamedPart, PART_NUMBER_MAX, Part as StoredPart, Upload};
 use crate::devstore::object::{Attributes, Content, strip_aws_chunked};
+use crate::devstore::profile::Operation;
 use http::HeaderMap;
 use s3s::dto::*;
 use s3s::{S3Request, S3Result, s3_error};
@@ -105,9 +106,10 @@ impl Operations {
         &self,
         request: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
-        let condition = self.store.effective(WriteCondition::from_headers(&request.headers)?);
+        let condition = WriteCondition::from_headers(&request.headers)?;
         let claimed = Checksums::claimed(&request.headers);
         let input = request.input;
+        let condition = self.store.effective(Operation::Complete, &input.bucket, condition)?;
         let named = named_parts(input.multipart_upload)?;
         let place = Place { bucket: input.bucket, key: input.key, id: input.upload_id, number: 0 };
         let upload = self.upload(&place)?;
@@ -126,8 +128,7 @@ impl Operations {
         };
         set_checksums!(output, &content.checksums);
         output.checksum_type = content.checksums.type_name().map(ChecksumType::from_static);
-        let started =
-            if self.store.profile.detects_interleaving() { upload.started } else { u64::MAX };
+        let started = self.store.noticed_since(upload.started);
         let Place { bucket, key, id, .. } = place;
         let target = Target { bucket, key, condition, started };
         let target = self.store.open_race_window(target).await?;

@@ -7,6 +7,7 @@ use crate::devstore::errors::invalid_part_number;
 use crate::devstore::index::{Deleted as Removed, Target};
 use crate::devstore::ingest::{Claims, receive};
 use crate::devstore::object::{Attributes, Content, Version, strip_aws_chunked};
+use crate::devstore::profile::{Operation, Reads};
 use http::header::{ETAG, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue};
 use s3s::dto::*;
@@ -50,9 +51,9 @@ impl Operations {
         }
         let target = Target {
             started: self.store.begin(&input.bucket)?,
+            condition: self.store.effective(Operation::Put, &input.bucket, condition)?,
             bucket: input.bucket,
             key: input.key,
-            condition: self.store.effective(condition),
         };
         let attributes = attributes_of!(input);
         let received = receive(&self.store.medium, input.body, &claims).await?;
@@ -110,6 +111,7 @@ impl Operations {
     ) -> S3Result<DeleteObjectOutput> {
         let condition = WriteCondition::from_if_match(&request.headers)?;
         let input = request.input;
+        let condition = self.store.effective(Operation::Delete, &input.bucket, condition)?;
         let deleted = self.delete(input.bucket, input.key, input.version_id, condition).await?;
         Ok(DeleteObjectOutput {
             delete_marker: deleted.marker.then_some(true),
@@ -132,6 +134,7 @@ impl Operations {
             let ObjectIdentifier { key, version_id, e_tag, .. } = object;
             let condition =
                 e_tag.map(|tag| WriteCondition::from_etag(etag_text(&tag))).unwrap_or_default();
+            let condition = self.store.effective(Operation::DeleteObjects, &bucket, condition)?;
             let outcome =
                 self.delete(bucket.clone(), key.clone(), version_id.clone(), condition).await;
             match outcome {
@@ -164,7 +167,6 @@ impl Operations {
         version_id: Option<String>,
         condition: WriteCondition,
     ) -> S3Result<Removed> {
-        let condition = self.store.effective_for_delete(condition);
         let target = Target { bucket, key, condition, started: u64::MAX };
         match version_id {
             None => self.store.delete(target).await,
@@ -194,9 +196,12 @@ impl Operations {
             let shown_id = bucket.shown_id(&version);
             Ok((version, content, shown_id))
         })?;
-        if self.store.profile.honours_conditions() {
-            let judged = conditions.judge(&content.etag, version.modified);
-            judged.map_err(|refusal| refused_read(refusal, &version, &content))?;
+        match self.store.behaviour.reads {
+            Reads::Ignored => {}
+            Reads::Judged => {
+                let judged = conditions.judge(&content.etag, version.modified);
+                judged.map_err(|refusal| refused_read(refusal, &version, &content))?;
+            }
         }
         Ok((version, content, shown_id))
     }
