@@ -33,7 +33,6 @@ pub mod ledger;
 pub mod listener;
 pub mod pipeline;
 pub mod policy;
-pub mod probe;
 pub mod s3;
 pub mod scope;
 pub mod server;

@@ -49,6 +49,7 @@ const PROTOCOL: Protocol = Protocol {
     keys: Keys::One,
     delete: Enforcement::Conditional,
     complete: Enforcement::Conditional,
+    one_part: true,
     compare: Compare::AtLeast,
     intents_max: 8,
     rounds_max: 1,

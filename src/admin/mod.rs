@@ -65,6 +65,7 @@ struct State {
     ledger_bucket: String,
     ledger_error: Option<String>,
     probe: Probe,
+    unsafe_trust: Vec<String>,
     draining: bool,
 }
 
@@ -94,6 +95,7 @@ impl Readiness {
             ledger_bucket: ledger_bucket.to_owned(),
             ledger_error: None,
             probe: Probe::Pending,
+            unsafe_trust: Vec::new(),
             draining: false,
         })))
     }
@@ -101,6 +103,12 @@ impl Readiness {
     /// The probe has ended, or has begun anew.
     pub fn set_probe(&self, probe: Probe) {
         self.change(|state| state.probe = probe);
+    }
+
+    /// What the configuration takes for granted, against what may have been found.
+    pub fn set_unsafe_trust(&self, names: &[&str]) {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        self.change(|state| state.unsafe_trust = names);
     }
 
     /// The ledger has answered (`None`), or has failed for this reason.
@@ -145,6 +153,7 @@ impl State {
             draining: bool,
             ledger: Ledger<'a>,
             probe: &'a Probe,
+            unsafe_trust: &'a [String],
         }
         #[derive(Serialize)]
         struct Ledger<'a> {
@@ -156,6 +165,7 @@ impl State {
             draining: self.draining,
             ledger: Ledger { bucket: &self.ledger_bucket, error: self.ledger_error.as_deref() },
             probe: &self.probe,
+            unsafe_trust: &self.unsafe_trust,
         };
         let mut json =
             serde_json::to_string_pretty(&report).expect("texts and booleans can be JSON");

@@ -19,6 +19,7 @@ pub mod catalogue;
 mod completes;
 mod copies;
 mod deletes;
+pub mod in_bucket;
 mod judge;
 mod keys;
 mod puts;
@@ -92,6 +93,8 @@ pub struct Examination<'a> {
     pub time_max: Duration,
     /// Where versions are kept.
     pub versioned: Versioned,
+    /// How ETags are written, if that is not to be found out.
+    pub quotes: Option<EtagQuotes>,
     /// What is taken for granted.
     pub trust: Trust,
     /// Who watches.
@@ -253,7 +256,7 @@ impl Examination<'_> {
     async fn try_all(&self, bench: &Bench<'_>, facts: &mut Facts) {
         let (dialect, depth) = (self.store.dialect, self.depth);
         reads::run(bench, depth).await;
-        puts::run(bench, dialect, depth).await;
+        puts::run(bench, dialect, depth, self.quotes).await;
         facts.etag_quotes = bench.learnt_quotes().map(|quotes| match quotes {
             EtagQuotes::Quoted => Quotes::Quoted,
             EtagQuotes::Bare => Quotes::Bare,

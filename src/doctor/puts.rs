@@ -18,9 +18,14 @@ const HALF_BODY_PAUSE: Duration = Duration::from_millis(150);
 const OVERTAKING_MAX: Duration = Duration::from_secs(2);
 
 /// Everything about PUT.
-pub(super) async fn run(bench: &Bench<'_>, dialect: Dialect, depth: Depth) {
+pub(super) async fn run(
+    bench: &Bench<'_>,
+    dialect: Dialect,
+    depth: Depth,
+    quotes: Option<EtagQuotes>,
+) {
     create(bench).await;
-    let right = swap_right(bench).await;
+    let right = swap_right(bench, quotes).await;
     bench.note_check("put.swap.right", right);
     bench.note_check("put.swap.stale", swap_stale(bench).await);
     bench.note_check("put.swap.absent", swap_absent(bench).await);
@@ -61,11 +66,12 @@ async fn create(bench: &Bench<'_>) {
 }
 
 /// Also finds out how ETags are to be written.
-async fn swap_right(bench: &Bench<'_>) -> Judged {
+async fn swap_right(bench: &Bench<'_>, quotes: Option<EtagQuotes>) -> Judged {
     let key = bench.key("put/swap");
     let tag = bench.given(&key, "1").await?;
     let mut said = Vec::new();
-    for quotes in [EtagQuotes::Quoted, EtagQuotes::Bare] {
+    let either = [EtagQuotes::Quoted, EtagQuotes::Bare];
+    for quotes in either.into_iter().filter(|one| quotes.is_none_or(|quotes| quotes == *one)) {
         let value = quotes.write(&tag);
         let reply = bench.put(&key, "2", &When::Raw(header::IF_MATCH, &value)).await?;
         if reply.done() {

@@ -13,6 +13,12 @@ use std::collections::BTreeMap;
 use super::catalogue::{CATALOGUE, Entry, Need};
 use super::report::{Check, Depth, Operation, Outcome, Plan, Verdict};
 
+/// How a verdict says that a check has failed.
+pub const FAILS: &str = "fails:";
+
+/// How a verdict says that a start-up does not try it.
+pub const UNTRIED: &str = "takes a full examination";
+
 /// What an operator knows better (`backend.unsafe_trust_backend`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
@@ -22,6 +28,9 @@ pub struct Trust {
     pub expiry: bool,
     /// Whether tags are taken to be unique where the configuration says so.
     pub tags: bool,
+    /// Whether buckets that keep versions are taken to be like those that do not, if nobody has
+    /// tried.
+    pub versions: bool,
 }
 
 impl Trust {
@@ -37,7 +46,8 @@ impl Trust {
         let expiry = self.expiry.then_some("expiry");
         let tags = self.tags.then_some("tags");
         let operations = self.operations.iter().map(|operation| operation.name());
-        operations.chain(expiry).chain(tags).collect()
+        let versions = self.versions.then_some("versions");
+        operations.chain(expiry).chain(tags).chain(versions).collect()
     }
 }
 
@@ -115,7 +125,7 @@ impl Case<'_> {
         match found {
             Some(Check { outcome: Outcome::Passed, .. }) => None,
             Some(Check { outcome: Outcome::Failed, evidence, .. }) => {
-                Some(format!("{} fails: {evidence}", entry.id))
+                Some(format!("{} {FAILS} {evidence}", entry.id))
             }
             Some(Check { evidence, .. }) => {
                 Some(format!("{} could not be judged: {evidence}", entry.id))
@@ -123,7 +133,7 @@ impl Case<'_> {
             // A start-up judges what it has time for.
             None if self.depth == Depth::Quick && !entry.quick => match entry.need {
                 Need::Condition(Operation::Put | Operation::Delete) | Need::Exclusion(_) => None,
-                Need::Condition(_) => Some(format!("{} takes a full examination", entry.id)),
+                Need::Condition(_) => Some(format!("{} {UNTRIED}", entry.id)),
                 Need::Fence | Need::Works(_) | Need::Expiry | Need::Nothing => None,
             },
             None => Some(format!("{} was not tried", entry.id)),
@@ -247,12 +257,12 @@ mod tests {
 
     #[test]
     fn trust_is_by_operation_and_says_so() {
-        let trust = Trust { operations: vec![Operation::Put], expiry: false, tags: false };
+        let trust = Trust { operations: vec![Operation::Put], ..Trust::none() };
         let verdicts = verdicts(&but("put.swap.race", Outcome::Failed), Depth::Full, &trust);
         let put = &verdicts[&Operation::Put];
         assert_eq!(put.plan, Plan::Conditional);
         assert_eq!(put.because, "trusted, against what was found: put.swap.race fails: evidence");
-        let trust = Trust { operations: Vec::new(), expiry: true, tags: false };
+        let trust = Trust { expiry: true, ..Trust::none() };
         let found = plans(&but("signature.too-old", Outcome::Failed), Depth::Full, &trust);
         assert_eq!(found, [Plan::Conditional; 5]);
         let found = plans(&but("put.swap.race", Outcome::Failed), Depth::Full, &trust);

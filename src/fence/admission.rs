@@ -352,7 +352,8 @@ fn choose(
             let exclusive = protocol.complete == Enforcement::Exclusive;
             // Without a precondition the client's own condition could not be kept either.
             let keeps_condition = !exclusive || operation.condition.is_none();
-            (free(Form::OnePart) && keeps_condition && !avoided(&forms.one_part))
+            let may = protocol.one_part && free(Form::OnePart) && keeps_condition;
+            (may && !avoided(&forms.one_part))
                 .then(|| terms(Form::OnePart, exclusive, Some(&forms.one_part)))
         }
     }

@@ -120,6 +120,9 @@ pub struct Protocol {
     /// Whether a precondition on the `CompleteMultipartUpload` of an upload that was created just
     /// now is sound. That of a client's own upload is said with the operation ([`Assembly`]).
     pub complete: Enforcement,
+    /// Whether a PUT may be written as a multipart upload of one part where the tag of the plain form
+    /// is taken (F4). Not where a completion can be fenced in no way.
+    pub one_part: bool,
     /// How tokens are compared.
     pub compare: Compare,
     /// How many intents one record may hold.

@@ -16,6 +16,7 @@ const PROTOCOL: Protocol = Protocol {
     keys: Keys::One,
     delete: Enforcement::Conditional,
     complete: Enforcement::Conditional,
+    one_part: true,
     compare: Compare::AtLeast,
     intents_max: 4,
     rounds_max: 2,

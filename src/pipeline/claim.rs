@@ -11,13 +11,16 @@ use serde::Serialize;
 
 use super::body::ClientBody;
 use super::driver::{Bytes, Findings};
-use super::fenced_write::{Deed, Holder, Origin, protocol_of, unrecorded};
+use super::fenced_write::{Deed, Holder, Origin, unrecorded};
 use super::own::{self, OwnRequest};
+use super::plan::{BucketPlan, Planned, protocol_of};
 use super::token::{self, TokenSignature};
 use super::{Proxy, ResponseBody, Understood, respond};
 use crate::auth::Form;
 use crate::clock;
-use crate::fence::{Change, ClientCondition, Enforcement, KeyId, Mode, OperationId, Verdict};
+use crate::fence::{
+    Change, ClientCondition, Enforcement, KeyId, Mode, OperationId, Protocol, Verdict,
+};
 use crate::listener::ClientPresence;
 use crate::policy::Place;
 use crate::s3::{Bucket, ObjectKey, Query, S3Error, Target};
@@ -161,9 +164,10 @@ impl Proxy {
     }
 
     /// Refuses what cannot be claimed on this store.
-    pub(super) fn refuse_claim(&self, place: &Place) -> Result<(), S3Error> {
-        let protocol = protocol_of(&self.0.settings, place);
-        if unrecorded(&protocol) && self.0.settings.copy != Enforcement::Conditional {
+    pub(super) fn refuse_claim(&self, place: &Place, plan: &BucketPlan) -> Result<(), S3Error> {
+        let protocol = protocol_of(&self.0.settings, place, plan);
+        let conditional = plan.copy == Planned::By(Enforcement::Conditional);
+        if unrecorded(&protocol) && !conditional {
             return Err(respond::claim_needs_conditional_copy());
         }
         Ok(())
@@ -177,8 +181,9 @@ impl Proxy {
         origin: Origin,
         patience: &Patience,
     ) -> Result<(), S3Error> {
-        self.refuse_claim(place)?;
-        let (verdict, findings) = self.enter(place, holder, origin, patience).await;
+        let plan = self.plan_in(&place.scope.bucket).await?;
+        self.refuse_claim(place, &plan)?;
+        let (verdict, findings) = self.enter(place, holder, &plan, origin, patience).await;
         match verdict {
             Verdict::Claimed | Verdict::Applied { .. } => return Ok(()),
             // A new holder's first act: its token should have been the newest.
@@ -206,17 +211,20 @@ impl Proxy {
         &self,
         place: &Place,
         holder: &Holder,
+        plan: &BucketPlan,
         origin: Origin,
         patience: &Patience,
     ) -> (Verdict, Findings) {
+        let protocol = protocol_of(&self.0.settings, place, plan);
         let deadline = clock::monotonic() + patience.wait;
         loop {
             let left = deadline.saturating_duration_since(clock::monotonic());
-            let (verdict, findings) = self.enter_within(place, holder, patience, left).await;
+            let (verdict, findings) =
+                self.enter_within(protocol, place, holder, patience, left).await;
             let waits = matches!(verdict, Verdict::Barred(_) | Verdict::Contended(_));
             let goes_on = waits
                 && left > TRY_MAX
-                && unrecorded(&protocol_of(&self.0.settings, place))
+                && unrecorded(&protocol)
                 && !patience.is_over()
                 && clock::monotonic() < deadline;
             if !goes_on {
@@ -229,12 +237,12 @@ impl Proxy {
     /// One try, which is over before what it may have to send is too old to be taken.
     async fn enter_within(
         &self,
+        protocol: Protocol,
         place: &Place,
         holder: &Holder,
         patience: &Patience,
         left: Duration,
     ) -> (Verdict, Findings) {
-        let protocol = protocol_of(&self.0.settings, place);
         let slot = self.0.scopes.slot(&place.scope);
         let (verdict, findings) =
             match slot.refusing(holder.token, &holder.bearer, protocol.compare) {
@@ -246,7 +254,7 @@ impl Proxy {
                         request: WriteRequest {
                             route: Route::to_object(&place.scope.bucket, &place.key),
                             headers: HeaderMap::new(),
-                            quotes: self.0.settings.etag_quotes,
+                            quotes: self.0.settings.plan.etag_quotes,
                         },
                         condition: ClientCondition::default(),
                     };

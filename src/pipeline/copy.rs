@@ -7,6 +7,7 @@
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
+use super::plan::Planned;
 use super::{Proxy, Understood, respond};
 use crate::fence::{Assembly, OperationId, Tag, Terms, Token};
 use crate::s3::{CopySource, S3Error, Target, parse_if_match};
@@ -60,6 +61,7 @@ impl Proxy {
         headers: &mut HeaderMap,
         token: Token,
         id: OperationId,
+        planned: &Planned,
     ) -> Result<Assembly, S3Error> {
         if headers.contains_key(SSE_C_OF_SOURCE) {
             return Err(respond::unsupported_encryption(SSE_C_OF_SOURCE));
@@ -88,13 +90,15 @@ impl Proxy {
         }
         headers.insert(COPY_SOURCE, source.to_header());
         refuse_another_source(headers, &etag)?;
-        let pin = HeaderValue::from_str(&self.0.settings.etag_quotes.write(&etag));
+        let plan = &self.0.settings.plan;
+        let pin = HeaderValue::from_str(&plan.etag_quotes.write(&etag));
         headers.insert(SOURCE_IF_MATCH, pin.expect("it came in a header"));
-        let foretold = keeps_etag(&etag, &found, headers);
+        // Another version of the source than was looked at leaves another tag.
+        let foretold = plan.pins_copy_source && keeps_etag(&etag, &found, headers);
         stamp(headers, token, id);
         Ok(Assembly {
             leaves: foretold.then_some(Tag::Version(etag)),
-            enforcement: self.0.settings.copy,
+            enforcement: planned.enforcement(),
             of_upload: false,
         })
     }

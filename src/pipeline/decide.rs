@@ -15,13 +15,24 @@ use crate::telemetry::Reason;
 
 /// What is done about keys that the store takes for spellings of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aliases {
-    /// There are none.
-    None,
+pub struct Aliases {
+    /// `a//b`, `/a/b` and `a/./b`.
+    pub slashes: Slashes,
+    /// Whether `A` is `a`: capital letters are refused.
+    pub folds_case: bool,
+    /// Whether the normal forms of Unicode are one: all but form C are refused.
+    pub normalizes: bool,
+}
+
+/// What is done about keys that a store may take for paths of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slashes {
+    /// Nothing: the store takes them as they are.
+    Kept,
     /// Writes of them are refused.
     Refused,
     /// `a//b` and `/a/b` share the fence of `a/b`; what else the store may fold is refused.
-    CollapsedSlashes,
+    Collapsed,
 }
 
 impl Proxy {
@@ -111,10 +122,15 @@ impl Proxy {
     /// When the store takes the key for another one, which has a fence of its own.
     pub(super) fn place_of(&self, bucket: &Bucket, key: &ObjectKey) -> Result<Place, S3Error> {
         let policy = &self.0.settings.policy;
-        let key = match self.0.settings.aliases {
-            Aliases::None => return Ok(policy.place(bucket, key.clone())),
-            Aliases::Refused => Some(key.clone()),
-            Aliases::CollapsedSlashes => key.with_slashes_collapsed(),
+        let aliases = self.0.settings.aliases;
+        let folded = aliases.folds_case && key.has_capitals();
+        if folded || aliases.normalizes && !key.is_normalized() {
+            return Err(respond::alias_of_another_key());
+        }
+        let key = match aliases.slashes {
+            Slashes::Kept => return Ok(policy.place(bucket, key.clone())),
+            Slashes::Refused => Some(key.clone()),
+            Slashes::Collapsed => key.with_slashes_collapsed(),
         };
         match key {
             Some(key) if !key.may_be_aliased() => Ok(policy.place(bucket, key)),

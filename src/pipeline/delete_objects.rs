@@ -9,8 +9,9 @@ use http::{HeaderMap, HeaderName, Method, Response, StatusCode, header};
 use super::body::ClientBody;
 use super::driver::{Bytes, Findings};
 use super::fenced_write::{
-    Deed, Holder, Origin, client_match, protocol_of, refuse_unjudged_condition, unrecorded,
+    Deed, Holder, Origin, client_match, refuse_unjudged_condition, unrecorded,
 };
+use super::plan::protocol_of;
 use super::{Proxy, ResponseBody, Understood, body, full_body, respond};
 use crate::clock;
 use crate::fence::{
@@ -134,7 +135,9 @@ impl Proxy {
                 return Ok(Progress::Free(permit));
             }
         };
-        let protocol = protocol_of(&self.0.settings, &place);
+        let plan = self.plan_in(batch.bucket).await?;
+        plan.refuse(crate::s3::Write::Delete)?;
+        let protocol = protocol_of(&self.0.settings, &place, &plan);
         if object.last_modified_time.is_some() || object.size.is_some() {
             return Err(respond::unknown_delete_condition());
         }
@@ -175,7 +178,7 @@ impl Proxy {
             }
         };
         let headers = batch.headers.clone();
-        let request = WriteRequest { route, headers, quotes: self.0.settings.etag_quotes };
+        let request = WriteRequest { route, headers, quotes: self.0.settings.plan.etag_quotes };
         let bytes = Bytes::Message(Method::DELETE, bytes::Bytes::new());
         Ok(Deed { change, bytes, request, condition })
     }

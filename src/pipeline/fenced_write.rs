@@ -8,8 +8,9 @@ use http::{Method, Response, StatusCode};
 
 use super::body::{self, ClientBody, Prepared};
 use super::driver::{Bytes, Driver, Findings};
+use super::plan::{BucketPlan, protocol_of};
 use super::scopes::Slot;
-use super::{Proxy, ResponseBody, Settings, Understood, respond};
+use super::{Proxy, ResponseBody, Understood, respond};
 use crate::auth::VerifiedBody;
 use crate::clock;
 use crate::fence::{
@@ -60,22 +61,6 @@ impl Understood {
     }
 }
 
-/// The protocol as it is for a scope.
-pub(super) fn protocol_of(settings: &Settings, place: &Place) -> Protocol {
-    let (keys, intents_max) = if place.scope.holds_many() {
-        (Keys::Many, settings.scope_intents_max)
-    } else {
-        (Keys::One, settings.protocol.intents_max)
-    };
-    Protocol {
-        tags: settings.policy.tags_of(&place.scope.bucket),
-        keys,
-        intents_max,
-        compare: place.fencing.compare,
-        ..settings.protocol
-    }
-}
-
 impl Proxy {
     /// Fences one write.
     pub(super) async fn fenced_write(
@@ -86,7 +71,9 @@ impl Proxy {
         request: Understood,
         body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
-        let protocol = protocol_of(&self.0.settings, &place);
+        let plan = self.plan_in(&place.scope.bucket).await?;
+        plan.refuse(write)?;
+        let protocol = protocol_of(&self.0.settings, &place, &plan);
         let scope = &place.scope;
         refuse_encryption(&request.parts.headers, protocol.tags)?;
         if unrecorded(&protocol) && matches!(write, Write::Touch | Write::DeleteVersion) {
@@ -109,7 +96,8 @@ impl Proxy {
             Early::Passed(loaded) => loaded,
         };
         let id = OperationId::new(clock::random_u128());
-        let deed = self.deed(write, condition, holder.token, id, &request, body).await?;
+        let deed = self.deed(write, holder.token, id, &request, body, &plan).await?;
+        let deed = Deed { condition, ..deed };
         let operation = self.operation(id, &holder, &place, &deed);
         refuse_unjudged_condition(&protocol, &operation)?;
         let patience = self.0.settings.contention_wait_max;
@@ -152,11 +140,11 @@ impl Proxy {
     async fn deed(
         &self,
         write: Write,
-        condition: ClientCondition,
         token: Token,
         id: OperationId,
         request: &Understood,
         body: VerifiedBody<ClientBody>,
+        plan: &BucketPlan,
     ) -> Result<Deed, S3Error> {
         let settings = &self.0.settings;
         let time_max = settings.request_body_max;
@@ -180,13 +168,14 @@ impl Proxy {
                 let message = body::message(body, &mut headers, time_max).await?;
                 let parts = parse_complete_upload(&message).map_err(respond::invalid_document)?;
                 let leaves = assembled_etag(&parts).map(crate::fence::Tag::Version);
-                let enforcement = settings.protocol.complete;
+                let enforcement = plan.complete.enforcement();
                 let assembly = Assembly { leaves, enforcement, of_upload: true };
                 (Change::Assemble(assembly), Bytes::Message(method, message))
             }
             Write::Copy => {
                 let message = body::message(body, &mut headers, time_max).await?;
-                let assembly = self.prepare_copy(request, &mut headers, token, id).await?;
+                let assembly =
+                    self.prepare_copy(request, &mut headers, token, id, &plan.copy).await?;
                 (Change::Assemble(assembly), Bytes::Message(method, message))
             }
             Write::Put => {
@@ -206,8 +195,8 @@ impl Proxy {
             }
         };
         let route = request.route.clone();
-        let write = WriteRequest { route, headers, quotes: settings.etag_quotes };
-        Ok(Deed { change, bytes, request: write, condition })
+        let write = WriteRequest { route, headers, quotes: settings.plan.etag_quotes };
+        Ok(Deed { change, bytes, request: write, condition: ClientCondition::default() })
     }
 
     /// Refuses a stale token from the head of the request, before its body is touched and before

@@ -16,6 +16,7 @@ use super::claim::{Patience, WAIT_MAX};
 use super::driver::jittered;
 use super::fenced_write::Holder;
 use super::own::{self, Own, OwnRequest};
+use super::plan::BucketPlan;
 use super::scopes::Slot;
 use super::{Proxy, ResponseBody, respond};
 use crate::clock;
@@ -197,7 +198,8 @@ impl Proxy {
         let began = clock::monotonic();
         let deadline = began + wait;
         let (place, bucket) = (&leased.place, leased.place.scope.bucket.as_str());
-        self.refuse_claim(place)?;
+        let plan = self.plan_in(&place.scope.bucket).await?;
+        self.refuse_claim(place, &plan)?;
         if place.fencing.compare == Compare::StrictlyGreater {
             return Err(respond::lease_for_one_write());
         }
@@ -206,7 +208,8 @@ impl Proxy {
             if let Some(before) = &taken.before {
                 self.count_end(bucket, before, before.expires_at, true);
             }
-            let Some((lease, now)) = self.claim_leased(leased, taken, deadline).await? else {
+            let Some((lease, now)) = self.claim_leased(leased, &plan, taken, deadline).await?
+            else {
                 // It ran out meanwhile, or was given up under the same id elsewhere.
                 if clock::monotonic() >= deadline {
                     return Err(respond::lease_contended());
@@ -227,6 +230,7 @@ impl Proxy {
     async fn claim_leased(
         &self,
         leased: &Leased<'_>,
+        plan: &BucketPlan,
         taken: Taken,
         deadline: Instant,
     ) -> Result<Option<(Lease, StoreTime)>, S3Error> {
@@ -238,7 +242,7 @@ impl Proxy {
         let wait = wait.max(self.0.settings.contention_wait_max);
         let patience = Patience { wait, presence: leased.presence() };
         let (verdict, findings) =
-            self.enter(place, &holder, leased.request.origin(), &patience).await;
+            self.enter(place, &holder, plan, leased.request.origin(), &patience).await;
         match verdict {
             Verdict::Claimed | Verdict::Applied { .. } if patience.is_over() => {
                 self.give_up(leased, &taken).await;

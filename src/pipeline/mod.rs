@@ -26,6 +26,7 @@ mod group;
 mod lease;
 mod own;
 mod pass_through;
+mod plan;
 mod post_object;
 mod respond;
 mod scopes;
@@ -43,20 +44,21 @@ use http::{HeaderMap, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 
-pub use decide::Aliases;
+pub use decide::{Aliases, Slashes};
+pub use plan::{BucketPlan, Planned, StorePlan};
 pub use token::TokenSignature;
 
+use self::plan::Buckets;
 use self::scopes::{Bindings, Scopes};
 use crate::admin::Readiness;
 use crate::auth::{Form, KeyRing, Verified, verify};
 use crate::clock;
-use crate::fence::{Bearer, Enforcement, Protocol, Token};
+use crate::fence::{Bearer, Protocol, Token};
 use crate::ledger::{Ledger, Scope};
 use crate::listener::{self, Refusal, RequestBody, RequestId};
 use crate::policy::Policy;
 use crate::s3::{
-    Bucket, EtagQuotes, Footprint, HostSuffixes, ObjectKey, Operation, Query, S3Error, Target,
-    percent_decode,
+    Bucket, Footprint, HostSuffixes, ObjectKey, Operation, Query, S3Error, Target, percent_decode,
 };
 use crate::telemetry::Metrics;
 use crate::upstream::{BoxError, Route, Upstream};
@@ -95,14 +97,12 @@ pub struct Settings {
     pub policy: Policy,
     /// The bucket that clients must not touch.
     pub ledger_bucket: Bucket,
-    /// What the store enforces; `tags` and `compare` are set per bucket and scope.
+    /// The limits of the protocol; what the store enforces is set by plan, bucket and scope.
     pub protocol: Protocol,
     /// How many intents the record of a scope of many keys may hold.
     pub scope_intents_max: usize,
-    /// How the store wants ETags.
-    pub etag_quotes: EtagQuotes,
-    /// Whether a precondition on CopyObject's destination is sound.
-    pub copy: Enforcement,
+    /// How the store is fenced on.
+    pub plan: StorePlan,
     /// What is done about keys that the store takes for spellings of another.
     pub aliases: Aliases,
     /// `x-amz-*` headers of writes that pass though nobody here knows them, in lower case.
@@ -132,6 +132,7 @@ struct Inner {
     ledger: Arc<dyn Ledger>,
     scopes: Scopes,
     bindings: Bindings,
+    buckets: Buckets,
     metrics: Arc<Metrics>,
     readiness: Readiness,
 }
@@ -160,7 +161,17 @@ impl Proxy {
     ) -> Self {
         let scopes = Scopes::new(settings.hint_entries_max);
         let bindings = Bindings::new(settings.hint_entries_max);
-        Self(Arc::new(Inner { settings, upstream, ledger, scopes, bindings, metrics, readiness }))
+        let buckets = Buckets::default();
+        Self(Arc::new(Inner {
+            settings,
+            upstream,
+            ledger,
+            scopes,
+            bindings,
+            buckets,
+            metrics,
+            readiness,
+        }))
     }
 
     /// Asks a ledger that has failed again and again until it answers, so that the proxy is ready

@@ -6,13 +6,13 @@ use std::time::Duration;
 use http::{Method, Response};
 
 use super::body::ClientBody;
-use super::fenced_write::{protocol_of, refuse_encryption};
+use super::fenced_write::refuse_encryption;
+use super::plan::protocol_of;
 use super::scopes::Slot;
 use super::{Proxy, ResponseBody, Understood, body, respond};
 use crate::clock;
 use crate::fence::{
-    Mode, OperationId, Protocol, Refusal, Token, UnfencedPermit, admit_abort_of_own_upload,
-    admit_upload_step,
+    Mode, OperationId, Refusal, Token, UnfencedPermit, admit_abort_of_own_upload, admit_upload_step,
 };
 use crate::ledger::{Binding, Upload};
 use crate::policy::Place;
@@ -89,7 +89,9 @@ impl Proxy {
         request: Understood,
         body: ClientBody,
     ) -> Result<Response<ResponseBody>, S3Error> {
-        let protocol: Protocol = protocol_of(&self.0.settings, &place);
+        let plan = self.plan_in(&place.scope.bucket).await?;
+        plan.refuse(crate::s3::Write::Complete)?;
+        let protocol = protocol_of(&self.0.settings, &place, &plan);
         let scope = &place.scope;
         refuse_encryption(&request.parts.headers, protocol.tags)?;
         let slot = self.0.scopes.slot(scope);

@@ -88,6 +88,20 @@ impl ObjectKey {
         Self::new(key)
     }
 
+    /// Whether a store that takes keys in Unicode's normal form C for one (Cloudflare R2) may take
+    /// it for another key.
+    #[must_use]
+    pub fn is_normalized(&self) -> bool {
+        icu_normalizer::ComposingNormalizerBorrowed::new_nfc().is_normalized_utf8(&self.0)
+    }
+
+    /// Whether a store that does not tell capital letters from small ones may take it for another
+    /// key.
+    #[must_use]
+    pub fn has_capitals(&self) -> bool {
+        String::from_utf8_lossy(&self.0).chars().any(char::is_uppercase)
+    }
+
     /// Whether a store that treats keys as file paths may take it for another spelling of a key
     /// (SeaweedFS: `a//b` and `a\\b` are `a/b`, and `/a` is `a`).
     #[must_use]

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::store::{self, StoreError};
-use crate::config::{BackendConfig, Config, TrustedBackend};
+use crate::config::{self, BackendConfig, BackendUrl, Config, TrustedBackend};
 use crate::doctor::report::{Depth, Dialect, FORMAT, Operation, Report, StoreIdentity};
 use crate::doctor::verdict::Trust;
 use crate::doctor::{Examination, ExaminationError, Progress, Versioned};
+use crate::s3::EtagQuotes;
 use crate::upstream::Upstream;
 
 /// What the doctor's scratch keys begin with in a bucket of the user's.
@@ -79,7 +80,7 @@ pub async fn examine(
         config.fence.signature_lifetime_seconds.duration().as_secs(),
         config.fence.assembly_seconds_max.duration(),
     )?;
-    let identity = identity(config, store);
+    let identity = identity(config, &store.url);
     Ok(examine_by(&upstream, identity, &config.backend, options, SCRATCH_PREFIX, progress).await?)
 }
 
@@ -101,6 +102,7 @@ pub(super) async fn examine_by(
         rounds: options.rounds,
         time_max: options.time_max,
         versioned: options.versioned,
+        quotes: quotes(backend),
         trust: trust(backend),
         progress,
     };
@@ -108,12 +110,21 @@ pub(super) async fn examine_by(
 }
 
 /// Which store it is, as far as the configuration says so.
-pub(super) fn identity(config: &Config, store: &Store) -> StoreIdentity {
+pub(super) fn identity(config: &Config, url: &BackendUrl) -> StoreIdentity {
     StoreIdentity {
-        url: format!("{}://{}", store.url.scheme(), store.url.authority()),
+        url: format!("{}://{}", url.scheme(), url.authority()),
         region: config.backend.region.clone(),
         dialect: Dialect::S3,
         server: None,
+    }
+}
+
+/// How ETags are written, if the configuration says so.
+pub(super) fn quotes(backend: &BackendConfig) -> Option<EtagQuotes> {
+    match backend.etag_quotes {
+        config::EtagQuotes::Auto => None,
+        config::EtagQuotes::Quoted => Some(EtagQuotes::Quoted),
+        config::EtagQuotes::Bare => Some(EtagQuotes::Bare),
     }
 }
 
@@ -129,6 +140,7 @@ pub fn trust(backend: &BackendConfig) -> Trust {
             TrustedBackend::Delete => trust.operations.push(Operation::Delete),
             TrustedBackend::Expiry => trust.expiry = true,
             TrustedBackend::Tags => trust.tags = true,
+            TrustedBackend::Versions => trust.versions = true,
         }
     }
     trust

@@ -2,12 +2,13 @@
 
 pub mod certificates;
 pub mod examine;
+mod examiner;
 pub(crate) mod pem;
+mod plan;
 mod secret_file;
 pub mod settings;
 pub mod store;
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,15 +19,18 @@ use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use tokio::task::JoinHandle;
 
 use self::certificates::{CertificateError, Certificates};
+use self::examine::Shelf;
+use self::examiner::{Examiner, Found};
+pub use self::plan::PlanError;
 use self::store::StoreError;
-use crate::admin::{self, Admin, AdminGate, AdminTokens, Probe, Readiness};
+use crate::admin::{self, Admin, AdminGate, AdminTokens, Readiness};
 use crate::auth::{AccessKeyId, CredentialsError, KeyRing, SecretKey};
 use crate::config::{AuthMode, BackendUrl, Config};
+use crate::doctor::ExaminationError;
 use crate::fence::Rules;
 use crate::ledger::{Ledger, LedgerBucketError, ObjectLedger, ObjectLedgerConfig};
 use crate::listener::{Drained, Listener};
 use crate::pipeline::{Authentication, Proxy};
-use crate::probe::{self, ProbeError};
 use crate::s3::EtagQuotes;
 use crate::telemetry::Metrics;
 use crate::upstream::error_chain;
@@ -93,9 +97,12 @@ pub enum StartError {
     /// The ledger bucket cannot be used.
     #[error("{0}")]
     Ledger(String),
-    /// The store cannot be fenced on (F11).
+    /// The store cannot be fenced on (F11), or not as the configuration says.
     #[error(transparent)]
-    Probe(#[from] ProbeError),
+    Plan(#[from] PlanError),
+    /// The store could not be examined.
+    #[error(transparent)]
+    Examination(#[from] ExaminationError),
 }
 
 /// A proxy that is ready to serve.
@@ -105,8 +112,16 @@ pub struct Server {
     certificates: Option<Certificates>,
     admin_address: SocketAddr,
     admin: JoinHandle<()>,
-    proxy: Proxy,
+    assembled: Assembled,
     readiness: Readiness,
+}
+
+/// A proxy, and who looks after its store.
+#[derive(Debug)]
+struct Assembled {
+    proxy: Proxy,
+    examiner: Examiner,
+    found: Found,
 }
 
 impl Server {
@@ -150,9 +165,9 @@ impl Server {
         });
         let assembled = assemble(config, store, rules, metrics, readiness.clone()).await;
         match assembled {
-            Ok(proxy) => {
-                admin_api.open(Arc::new(proxy.clone()));
-                Ok(Self { data, certificates, admin_address, admin, proxy, readiness })
+            Ok(assembled) => {
+                admin_api.open(Arc::new(assembled.proxy.clone()));
+                Ok(Self { data, certificates, admin_address, admin, assembled, readiness })
             }
             Err(error) => {
                 admin.abort();
@@ -177,12 +192,15 @@ impl Server {
     /// settled.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Drained {
         let readiness = self.readiness;
-        let proxy = self.proxy.clone();
-        let watch = tokio::spawn(async move { proxy.watch_ledger().await });
+        let Assembled { proxy, examiner, found } = self.assembled;
+        let watched = proxy.clone();
+        let watch = tokio::spawn(async move {
+            tokio::join!(watched.watch_ledger(), examiner.watch(&watched, &found));
+        });
         let renewal = self.certificates.map(|certificates| tokio::spawn(certificates.watch()));
         let drained = self
             .data
-            .serve(self.proxy.clone(), async {
+            .serve(proxy.clone(), async {
                 stop.await;
                 readiness.set_draining();
             })
@@ -191,7 +209,7 @@ impl Server {
         if let Some(renewal) = renewal {
             renewal.abort();
         }
-        self.proxy.settle_all().await;
+        proxy.settle_all().await;
         self.admin.abort();
         drained
     }
@@ -213,7 +231,7 @@ async fn assemble(
     rules: Rules,
     metrics: Arc<Metrics>,
     readiness: Readiness,
-) -> Result<Proxy, StartError> {
+) -> Result<Assembled, StartError> {
     let credentials = store
         .credentials
         .provide_credentials()
@@ -224,7 +242,7 @@ async fn assemble(
     let client = store::sdk_client(
         &store.url,
         &config.backend,
-        store.http,
+        store.http.clone(),
         store.credentials.clone(),
         timeout,
     );
@@ -247,33 +265,26 @@ async fn assemble(
             LedgerBucketError::Unusable { .. } => StartError::Ledger(error.to_string()),
         }
     })?;
-    let findings = match probe::run(&client, bucket, prefix, &config.backend).await {
-        Ok(findings) => findings,
-        Err(error) => {
-            readiness.set_probe(Probe::Failed { error: error.to_string() });
-            return Err(error.into());
-        }
-    };
-    tracing::info!(findings = %listed(&findings), "the store can be fenced on");
-    readiness.set_probe(Probe::Passed { findings: findings.named() });
     let upstream = store::upstream(
         &store.url,
         &config.backend,
-        store.credentials,
+        store.credentials.clone(),
         config.fence.signature_lifetime_seconds.duration().as_secs(),
         config.fence.assembly_seconds_max.duration(),
     )?;
-    let ledger: Arc<dyn Ledger> = Arc::new(ledger(findings.etag_quotes));
-    let settings = settings::settings(config, authentication, &findings, rules);
-    Ok(Proxy::new(settings, upstream, ledger, metrics, readiness))
-}
-
-fn listed(findings: &probe::Findings) -> String {
-    findings.named().iter().fold(String::new(), |mut text, (name, value)| {
-        let separator = if text.is_empty() { "" } else { ", " };
-        write!(text, "{separator}{name}: {value}").expect("writing to a string cannot fail");
-        text
-    })
+    let examiner = Examiner {
+        config: config.clone(),
+        upstream: Arc::clone(&upstream),
+        shelf: Shelf::new(client.clone(), config),
+        identity: examine::identity(config, &store.url),
+        metrics: Arc::clone(&metrics),
+        readiness: readiness.clone(),
+    };
+    let found = examiner.at_start().await?;
+    let ledger: Arc<dyn Ledger> = Arc::new(ledger(found.plan.etag_quotes));
+    let settings = settings::settings(config, authentication, &found, rules);
+    let proxy = Proxy::new(settings, upstream, ledger, metrics, readiness);
+    Ok(Assembled { proxy, examiner, found })
 }
 
 /// Whose requests are taken: by default those that are signed with the store's own pair.

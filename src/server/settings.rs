@@ -5,11 +5,11 @@ use http::uri::Scheme;
 
 use crate::config::{self, Config};
 use crate::fence::{Compare, Enforcement, Keys, Mode, Protocol, Rules, Tags};
-use crate::pipeline::{Aliases, Authentication, Settings, TokenSignature};
+use crate::pipeline::{Authentication, Settings, TokenSignature};
 use crate::policy::{BucketOperations, BucketRule, Fencing, Per, Policy, Rule};
-use crate::probe::Findings;
 use crate::s3::{Bucket, HostSuffixes};
 
+use super::examiner::Found;
 use super::store::{BODILESS_SIGNATURE_SECONDS, EXECUTION_SECONDS_MAX};
 
 /// How often an object is read back after an unknown outcome, with a growing pause between.
@@ -19,7 +19,7 @@ const READ_BACKS_MAX: u32 = 4;
 pub(super) fn settings(
     config: &Config,
     authentication: Authentication,
-    findings: &Findings,
+    found: &Found,
     rules: Rules,
 ) -> Settings {
     let fence = &config.fence;
@@ -41,13 +41,10 @@ pub(super) fn settings(
         protocol: Protocol {
             tags: Tags::Repeat,
             keys: Keys::One,
-            delete: findings.delete,
-            complete: match config.backend.conditional_complete {
-                config::ConditionalComplete::Auto | config::ConditionalComplete::Exclusive => {
-                    Enforcement::Exclusive
-                }
-                config::ConditionalComplete::Conditional => Enforcement::Conditional,
-            },
+            // Set by plan, for each bucket.
+            delete: Enforcement::Exclusive,
+            complete: Enforcement::Exclusive,
+            one_part: false,
             compare: compare(fence.compare),
             intents_max: fence.intents_max.as_usize(),
             rounds_max: u32::try_from(fence.attempts_max.get()).unwrap_or(u32::MAX),
@@ -58,19 +55,9 @@ pub(super) fn settings(
             assembly_seconds: fence.assembly_seconds_max.duration().as_secs(),
             rules,
         },
-        copy: match config.backend.conditional_copy {
-            config::ConditionalCopy::Auto | config::ConditionalCopy::Exclusive => {
-                Enforcement::Exclusive
-            }
-            config::ConditionalCopy::Conditional => Enforcement::Conditional,
-        },
+        plan: found.plan.clone(),
         scope_intents_max: fence.scope_intents_max.as_usize(),
-        etag_quotes: findings.etag_quotes,
-        aliases: match (findings.merges_slashes, config.backend.key_aliasing) {
-            (false, _) => Aliases::None,
-            (true, config::KeyAliasing::Refuse) => Aliases::Refused,
-            (true, config::KeyAliasing::CollapseSlashes) => Aliases::CollapsedSlashes,
-        },
+        aliases: found.aliases,
         allowed_headers: fence
             .allowed_headers
             .iter()

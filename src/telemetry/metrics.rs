@@ -22,6 +22,8 @@
 //! | `fencepost_bytes_total` | direction | body bytes, from clients and to clients |
 //! | `fencepost_in_flight_requests` | | requests being worked on |
 //! | `fencepost_connections` | | clients connected |
+//! | `fencepost_backend_examined_timestamp_seconds` | | when the store was examined, by its own clock |
+//! | `fencepost_unsafe_trust` | what | 1: it is taken for granted, whatever was found |
 //! | `fencepost_build_info` | version | always 1 |
 //!
 //! No label is an object key. The first 256 buckets have labels of their own, the others share
@@ -54,6 +56,8 @@ pub struct Metrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     upstream_seconds: HistogramVec,
+    examined: IntGauge,
+    unsafe_trust: IntGaugeVec,
     traffic: Traffic,
 }
 
@@ -113,7 +117,19 @@ impl Metrics {
         register(&registry, traffic.connections.clone());
         register(&registry, traffic.in_flight_requests.clone());
         build_info(&registry);
+        let examined = gauge(
+            "fencepost_backend_examined_timestamp_seconds",
+            "When the store was examined, in seconds since the Unix epoch by its own clock.",
+        );
+        register(&registry, examined.clone());
         let metrics = Self {
+            examined,
+            unsafe_trust: gauges(
+                &registry,
+                "fencepost_unsafe_trust",
+                "1: what the store does is taken for granted, whatever was found.",
+                &["what"],
+            ),
             buckets: BucketCounters::new(&registry, bucket_labels_max),
             ledger_operations: counters(
                 &registry,
@@ -251,6 +267,14 @@ impl Metrics {
         self.upstream_seconds.with_label_values(&[operation]).observe(took.as_secs_f64());
     }
 
+    /// The store was examined at this time of its clock, and this is taken for granted.
+    pub fn examined(&self, at_seconds: u64, trusted: &[&str]) {
+        self.examined.set(i64::try_from(at_seconds).unwrap_or(i64::MAX));
+        for what in trusted {
+            self.unsafe_trust.with_label_values(&[*what]).set(1);
+        }
+    }
+
     /// What the data listener counts.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
@@ -291,6 +315,13 @@ fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {
     let counter = IntCounter::new(name, help).expect("names and help texts are valid");
     register(registry, counter.clone());
     counter
+}
+
+fn gauges(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+    let gauges = IntGaugeVec::new(Opts::new(name, help), labels)
+        .expect("names and labels of metrics are constants in the right form");
+    register(registry, gauges.clone());
+    gauges
 }
 
 fn build_info(registry: &Registry) {

@@ -11,6 +11,7 @@ const MANY: Protocol = Protocol {
     keys: Keys::Many,
     delete: Enforcement::Conditional,
     complete: Enforcement::Conditional,
+    one_part: true,
     compare: Compare::AtLeast,
     intents_max: 4,
     rounds_max: 2,

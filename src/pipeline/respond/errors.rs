@@ -13,7 +13,9 @@ use crate::auth::{AuthError, BodyError, PostPolicyError};
 use crate::fence::{ConditionFailure, Contention, Token, TokenRequired};
 use crate::listener::Refusal;
 use crate::policy::Place;
-use crate::s3::{Bucket, DocumentError, FormError, InvalidEtag, Operation, S3Error, TargetError};
+use crate::s3::{
+    Bucket, DocumentError, FormError, InvalidEtag, Operation, S3Error, TargetError, Write,
+};
 use crate::telemetry::Reason;
 
 /// The token that a refused request came with.
@@ -199,6 +201,41 @@ pub(in super::super) fn unsupported(operation: Operation, header: Option<&str>) 
     );
     S3Error::new(StatusCode::NOT_IMPLEMENTED, "FenceUnsupportedOperation", message)
         .element("Operation", name)
+}
+
+/// What the store cannot be made to do safely.
+pub(in super::super) fn not_fenceable(write: Write, why: &str) -> S3Error {
+    let name = match write {
+        Write::Put => "PutObject",
+        Write::Delete => "DeleteObject",
+        Write::Complete => "CompleteMultipartUpload",
+        Write::Copy => "CopyObject",
+        Write::Touch | Write::DeleteVersion => "This operation",
+    };
+    let message = format!(
+        "{name} cannot be fenced on this store: {why}. fencepost doctor shows what was tried. \
+         Nothing was changed."
+    );
+    S3Error::new(StatusCode::NOT_IMPLEMENTED, "FenceUnsupportedOperation", message)
+        .element("Operation", name)
+}
+
+/// A bucket in which the store does not do what the fence rests on.
+pub(in super::super) fn bucket_not_fenceable(bucket: &Bucket, why: &str) -> S3Error {
+    let message = format!(
+        "Nothing can be fenced in this bucket: {why}. fencepost doctor --bucket {bucket} shows what \
+         was tried. Nothing was changed."
+    );
+    S3Error::new(StatusCode::NOT_IMPLEMENTED, "FenceUnsupportedBucket", message)
+        .element("BucketName", bucket)
+}
+
+/// The store no longer does what it did when the proxy was started.
+pub(in super::super) fn store_not_trusted(why: &str) -> S3Error {
+    let message = format!(
+        "The store was examined again and cannot be fenced on any more: {why}. Nothing was changed."
+    );
+    S3Error::new(StatusCode::SERVICE_UNAVAILABLE, "FenceUnavailable", message)
 }
 
 /// A bucket that holds fenced objects is left as it is, unless the configuration says otherwise.

@@ -1,4 +1,4 @@
-//! The start-up probe: which stores a proxy starts in front of, and what it says of the others.
+//! What a start finds out about a store: which it plans how, and what it says of the others.
 
 #![cfg(feature = "embedded-store")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
@@ -7,9 +7,14 @@ mod support;
 
 use fencepost::devstore::{DevStore, Effect, Profile, Rule};
 use fencepost::fence::Rules;
-use fencepost::probe::ProbeError;
-use fencepost::server::StartError;
+use fencepost::server::{PlanError, StartError};
 use support::{Backend, LEDGER};
+
+/// Where what was found is kept.
+const KEPT: &str = "examinations.json";
+
+/// The same, where the ledger has a prefix.
+const KEPT_BELOW_PREFIX: &str = "fences/examinations.json";
 
 /// What the proxy says when it does not start.
 async fn refusal(backend: &Backend, settings: &str) -> StartError {
@@ -42,7 +47,7 @@ async fn stores_that_enforce_conditions_are_accepted() {
         assert_eq!(findings["delete"], delete, "{profile}");
         assert_eq!(findings["etags"], "quoted", "{profile}");
         assert_eq!(findings["slashes"], "kept", "{profile}");
-        assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new(), "{profile}");
+        assert_eq!(objects_in_the_ledger(&backend).await, [KEPT], "{profile}");
         let outside = |bucket: &str| bucket != LEDGER;
         let touched = backend.store().history().iter().any(|change| outside(&change.bucket));
         assert!(!touched, "{profile}: the probe must stay in the ledger bucket");
@@ -53,13 +58,9 @@ async fn stores_that_enforce_conditions_are_accepted() {
 async fn a_store_that_ignores_conditions_is_refused_by_the_operations_name() {
     let backend = Backend::embedded(Profile::Liar).await;
     let error = refusal(&backend, "").await;
-    let StartError::Probe(ProbeError::Unsound { operation, .. }) = &error else {
-        panic!("{error}");
-    };
-    assert_eq!(*operation, "PutObject with If-None-Match: *");
+    assert!(matches!(error, StartError::Plan(PlanError::Unsound(_))), "{error}");
     let text = error.to_string();
-    assert!(text.contains("PutObject with If-None-Match: *"), "{text}");
-    assert!(text.contains("ignores the condition"), "{text}");
+    assert!(text.contains("PutObject: put.create.taken fails: 200, the object was overwritten"), "{text}");
     assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new());
 }
 
@@ -69,10 +70,9 @@ async fn a_store_that_ignores_conditions_is_refused_by_the_operations_name() {
 async fn a_store_that_looks_before_it_acts_is_refused_by_the_operations_name() {
     let backend = Backend::embedded(Profile::Racy).await;
     let error = refusal(&backend, "").await;
-    let StartError::Probe(ProbeError::Unsound { operation, .. }) = &error else {
-        panic!("{error}");
-    };
-    assert!(operation.starts_with("PutObject with If-"), "{operation}");
+    assert!(matches!(error, StartError::Plan(PlanError::Unsound(_))), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("overtaken: 200, overtaking: 200"), "{text}");
     assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new());
 }
 
@@ -80,7 +80,7 @@ async fn a_store_that_looks_before_it_acts_is_refused_by_the_operations_name() {
 async fn a_setting_that_the_store_contradicts_is_an_error() {
     let backend = Backend::embedded(Profile::Minio).await;
     let error = refusal(&backend, "[backend]\nconditional_delete = \"conditional\"\n").await;
-    assert!(matches!(error, StartError::Probe(ProbeError::Contradicted { .. })), "{error}");
+    assert!(matches!(error, StartError::Plan(PlanError::Contradicted { .. })), "{error}");
     assert!(error.to_string().contains("backend.conditional_delete"), "{error}");
     assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new());
 }
@@ -100,11 +100,11 @@ async fn what_is_stricter_than_the_store_is_taken_at_its_word() {
 async fn a_store_that_fails_meanwhile_is_not_called_unsound() {
     let backend = Backend::built(
         DevStore::builder()
-            .fault(Rule::new(Effect::Status(500, "InternalError")).key_prefix("probe/")),
+            .fault(Rule::new(Effect::Status(500, "InternalError")).key_prefix("doctor/")),
     )
     .await;
     let error = refusal(&backend, "").await;
-    assert!(matches!(error, StartError::Probe(ProbeError::Failed { .. })), "{error}");
+    assert!(matches!(error, StartError::Plan(PlanError::Unclear(_))), "{error}");
     assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new());
 }
 
@@ -117,7 +117,8 @@ async fn the_probe_works_under_the_ledgers_own_prefix() {
     for change in history {
         // One key begins with a slash, to see whether the store folds it.
         let key = change.key.strip_prefix('/').unwrap_or(&change.key);
-        assert!(key.starts_with("fences/probe/"), "{}", change.key);
+        let expected = key.starts_with("fences/doctor/") || key == KEPT_BELOW_PREFIX;
+        assert!(expected, "{}", change.key);
     }
     drop(proxy);
 }
@@ -132,7 +133,7 @@ async fn a_missing_ledger_bucket_is_an_error_that_says_what_to_do() {
     let backend = backend.with_ledger("elsewhere");
     let proxy = backend.proxy("[ledger]\nbucket = \"elsewhere\"\ncreate = true\n").await;
     drop(proxy);
-    assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new());
+    assert_eq!(objects_in_the_ledger(&backend).await, [KEPT]);
 }
 
 #[tokio::test]
@@ -144,5 +145,5 @@ async fn seaweedfs_is_accepted() {
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     assert_eq!(ready["probe"]["findings"]["delete"], "conditional");
     assert_eq!(ready["probe"]["findings"]["slashes"], "merged");
-    assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new());
+    assert_eq!(objects_in_the_ledger(&backend).await, [KEPT]);
 }
