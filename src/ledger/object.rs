@@ -346,7 +346,11 @@ impl Ledger for ObjectLedger {
             .send()
             .await
             .map(drop)
-            .map_err(|error| LedgerUnavailable(describe(&error)))
+            // Google's answer to a DELETE of what is not there.
+            .or_else(|error| match error.code() {
+                Some("NoSuchKey") => Ok(()),
+                Some(_) | None => Err(LedgerUnavailable(describe(&error))),
+            })
     }
 }
 

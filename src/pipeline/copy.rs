@@ -10,7 +10,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use super::{Proxy, Understood, respond};
 use crate::fence::{Assembly, OperationId, Tag, Terms, Token};
 use crate::s3::{CopySource, S3Error, Target, parse_if_match};
-use crate::upstream::{Route, WriteRequest, stamp, tag_of};
+use crate::upstream::{Dialect, Route, WriteRequest, stamp};
 
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
@@ -37,7 +37,7 @@ const CHANGES: [&str; 4] = [
 ];
 
 /// What HEAD shows of an object that a copy onto itself has to say again to keep it.
-const KEPT_BY_A_REWRITE: [&str; 8] = [
+const KEPT_BY_A_REWRITE: [&str; 9] = [
     "x-amz-storage-class",
     "x-amz-server-side-encryption",
     "x-amz-server-side-encryption-aws-kms-key-id",
@@ -46,6 +46,8 @@ const KEPT_BY_A_REWRITE: [&str; 8] = [
     "x-amz-object-lock-mode",
     "x-amz-object-lock-retain-until-date",
     "x-amz-object-lock-legal-hold",
+    // Google's, which lifecycle rules go by.
+    "x-goog-custom-time",
 ];
 
 impl Proxy {
@@ -80,20 +82,21 @@ impl Proxy {
             return Err(respond::copy_changes_nothing());
         }
         let found = self.look_at(request, &source).await?;
-        let Some(Tag::Version(etag)) = tag_of(&found) else {
+        let dialect = self.0.upstream.dialect();
+        let Some(Tag::Version(tag)) = self.0.upstream.tag_of(&found) else {
             return Err(respond::unavailable());
         };
         if keeps_metadata {
             take_over_metadata(headers, &found);
         }
         headers.insert(COPY_SOURCE, source.to_header());
-        refuse_another_source(headers, &etag)?;
-        let pin = HeaderValue::from_str(&self.0.settings.etag_quotes.write(&etag));
+        refuse_another_source(headers, dialect.etag_of(&tag))?;
+        let pin = HeaderValue::from_str(&self.0.settings.etag_quotes.write(&tag));
         headers.insert(SOURCE_IF_MATCH, pin.expect("it came in a header"));
-        let foretold = keeps_etag(&etag, &found, headers);
+        let foretold = dialect == Dialect::S3 && keeps_etag(&tag, &found, headers);
         stamp(headers, token, id);
         Ok(Assembly {
-            leaves: foretold.then_some(Tag::Version(etag)),
+            leaves: foretold.then_some(Tag::Version(tag)),
             enforcement: self.0.settings.copy,
             of_upload: false,
         })

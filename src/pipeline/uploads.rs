@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Method, Response};
 
 use super::body::ClientBody;
-use super::fenced_write::{protocol_of, refuse_encryption};
+use super::fenced_write::protocol_of;
 use super::scopes::Slot;
 use super::{Proxy, ResponseBody, Understood, body, respond};
 use crate::clock;
@@ -91,7 +91,7 @@ impl Proxy {
     ) -> Result<Response<ResponseBody>, S3Error> {
         let protocol: Protocol = protocol_of(&self.0.settings, &place);
         let scope = &place.scope;
-        refuse_encryption(&request.parts.headers, protocol.tags)?;
+        self.refuse_headers(&request.parts.headers, protocol.tags)?;
         let slot = self.0.scopes.slot(scope);
         // The record is asked: what a stale holder uploads would be taken in for nothing.
         self.learn(scope, &slot).await?;
