@@ -141,14 +141,13 @@ fn flags_are_settings() {
 /// Google's own variable names the key file, where one is asked for.
 #[test]
 fn googles_variable_names_the_key_file() {
-    let variables = [
+    let given = [
         ("GOOGLE_APPLICATION_CREDENTIALS", "/etc/key.json"),
         ("FENCEPOST_BACKEND_DIALECT", "gcs"),
         ("FENCEPOST_AUTH_CREDENTIALS_FILE", "/etc/clients"),
     ];
     let load = |more: &[(&str, &str)]| {
-        let environment = environment(&[&variables[..], more].concat());
-        let sources = Sources { environment, ..Sources::default() };
+        let sources = variables(&[&given[..], more].concat());
         Config::load(&sources, Purpose::Other).unwrap().backend.google_service_account_file
     };
     assert_eq!(load(&[]), None, "with an HMAC key nobody asks for it");
