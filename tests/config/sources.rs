@@ -47,6 +47,7 @@ fn every_setting_has_a_variable_of_its_own_that_sets_it() {
             "tls.client_ca_file",
             "backend.url",
             "backend.ca_file",
+            "backend.google_service_account_file",
             "auth.credentials_file",
             "admin.token_file",
             "ledger.prefix",
