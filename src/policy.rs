@@ -113,6 +113,8 @@ pub struct Policy {
     bucket_operations: BucketOperations,
     rules: Vec<Rule>,
     buckets: Vec<BucketRule>,
+    /// Of buckets without a rule.
+    tags: Tags,
 }
 
 impl Policy {
@@ -125,7 +127,17 @@ impl Policy {
         rules: Vec<Rule>,
         buckets: Vec<BucketRule>,
     ) -> Self {
-        Self { default, bucket_operations, rules, buckets }
+        Self { default, bucket_operations, rules, buckets, tags: Tags::Repeat }
+    }
+
+    /// The same in front of a store whose tags never repeat, in no bucket.
+    #[must_use]
+    pub fn with_unique_tags(mut self) -> Self {
+        self.tags = Tags::Unique;
+        for rule in &mut self.buckets {
+            rule.tags = Tags::Unique;
+        }
+        self
     }
 
     /// The rule that a key falls under, if there is one.
@@ -190,10 +202,7 @@ impl Policy {
     /// Whether the tags of the bucket's objects repeat; the safe assumption is that they do.
     #[must_use]
     pub fn tags_of(&self, bucket: &Bucket) -> Tags {
-        self.buckets
-            .iter()
-            .find(|rule| rule.bucket == *bucket)
-            .map_or(Tags::Repeat, |rule| rule.tags)
+        self.buckets.iter().find(|rule| rule.bucket == *bucket).map_or(self.tags, |rule| rule.tags)
     }
 }
 
@@ -331,5 +340,7 @@ mod tests {
         let policy = policy_with(Vec::new(), vec![unique]);
         assert_eq!(policy.tags_of(&Bucket::new("kms")), Tags::Unique);
         assert_eq!(policy.tags_of(&Bucket::new("b")), Tags::Repeat);
+        let unique = policy.with_unique_tags();
+        assert_eq!(unique.tags_of(&Bucket::new("b")), Tags::Unique);
     }
 }

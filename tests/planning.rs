@@ -60,7 +60,10 @@ async fn a_store_that_ignores_conditions_is_refused_by_the_operations_name() {
     let error = refusal(&backend, "").await;
     assert!(matches!(error, StartError::Plan(PlanError::Unsound(_))), "{error}");
     let text = error.to_string();
-    assert!(text.contains("PutObject: put.create.taken fails: 200, the object was overwritten"), "{text}");
+    assert!(
+        text.contains("PutObject: put.create.taken fails: 200, the object was overwritten"),
+        "{text}"
+    );
     assert_eq!(objects_in_the_ledger(&backend).await, Vec::<String>::new());
 }
 

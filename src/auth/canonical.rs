@@ -33,7 +33,51 @@ const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// The algorithm of a signed request.
-pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+pub(crate) const ALGORITHM: &str = AWS.algorithm;
+
+/// The words of a signing scheme. Google's has the shape of AWS's, and other words.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    /// The algorithm.
+    pub(crate) algorithm: &'static str,
+    /// What the secret is prefixed with where the chain of keys begins.
+    pub(crate) of_secret: &'static str,
+    /// The service of the scope.
+    pub(crate) service: &'static str,
+    /// The end of the scope, and of the chain of keys.
+    pub(crate) terminator: &'static str,
+    /// What the vendor's headers begin with.
+    pub(crate) header: &'static str,
+    /// What the parameters of the query form begin with.
+    pub(crate) parameter: &'static str,
+    /// Whether tabs within a header's value become one space, as runs of spaces do.
+    pub(crate) collapses_tabs: bool,
+}
+
+/// Signature Version 4 for S3.
+pub(crate) const AWS: Words = Words {
+    algorithm: "AWS4-HMAC-SHA256",
+    of_secret: "AWS4",
+    service: "s3",
+    terminator: "aws4_request",
+    header: "x-amz-",
+    parameter: "X-Amz-",
+    collapses_tabs: false,
+};
+
+/// Google Cloud Storage's V4 signing process with an HMAC key
+/// (<https://cloud.google.com/storage/docs/authentication/signatures>). That tabs are collapsed is
+/// in Google's conformance tests (googleapis/conformance-tests, `storage/v1/v4_signatures.json`,
+/// "Headers should be trimmed").
+pub(crate) const GOOGLE: Words = Words {
+    algorithm: "GOOG4-HMAC-SHA256",
+    of_secret: "GOOG4",
+    service: "storage",
+    terminator: "goog4_request",
+    header: "x-goog-",
+    parameter: "X-Goog-",
+    collapses_tabs: true,
+};
 
 /// The hexadecimal SHA-256 of nothing.
 pub(crate) const EMPTY_SHA256: &str =
@@ -112,6 +156,8 @@ pub(crate) struct CanonicalRequest<'a> {
     pub(crate) signed_headers: &'a [HeaderName],
     /// The last line: `x-amz-content-sha256`.
     pub(crate) payload: &'a str,
+    /// Whether tabs within a header's value become one space.
+    pub(crate) collapses_tabs: bool,
 }
 
 impl CanonicalRequest<'_> {
@@ -143,20 +189,21 @@ impl CanonicalRequest<'_> {
     /// AWS, for instance where a proxy in between removed `content-length: 0`.
     fn push_values(&self, name: &HeaderName, out: &mut Vec<u8>) {
         if name == http::header::HOST {
-            return push_collapsed(self.host, out);
+            return push_collapsed(self.host, self.collapses_tabs, out);
         }
         for (i, value) in self.headers.get_all(name).iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
-            push_collapsed(value.as_bytes(), out);
+            push_collapsed(value.as_bytes(), self.collapses_tabs, out);
         }
     }
 }
 
 /// Appends `value` without the spaces around it and with every run of spaces inside as one.
-fn push_collapsed(value: &[u8], out: &mut Vec<u8>) {
-    let words = value.trim_ascii().split(|&b| b == b' ').filter(|word| !word.is_empty());
+fn push_collapsed(value: &[u8], tabs_too: bool, out: &mut Vec<u8>) {
+    let is_space = |byte: &u8| *byte == b' ' || (tabs_too && *byte == b'\t');
+    let words = value.trim_ascii().split(is_space).filter(|word| !word.is_empty());
     for (i, word) in words.enumerate() {
         if i > 0 {
             out.push(b' ');
@@ -171,15 +218,20 @@ pub(crate) fn join_names(names: &[HeaderName]) -> String {
     names.join(";")
 }
 
-/// A credential scope for S3: `20130524/us-east-1/s3/aws4_request`.
-pub(crate) fn scope(date: &AmzDate, region: &str) -> String {
-    format!("{}/{region}/s3/aws4_request", date.day())
+/// A credential scope: `20130524/us-east-1/s3/aws4_request`.
+pub(crate) fn scope(words: &Words, date: &AmzDate, region: &str) -> String {
+    format!("{}/{region}/{}/{}", date.day(), words.service, words.terminator)
 }
 
 /// What the signature of a request is computed over. Nothing in it is secret: date, scope and a
 /// hash.
-pub(crate) fn string_to_sign(date: &AmzDate, scope: &str, request_digest: &str) -> String {
-    format!("{ALGORITHM}\n{date}\n{scope}\n{request_digest}")
+pub(crate) fn string_to_sign(
+    words: &Words,
+    date: &AmzDate,
+    scope: &str,
+    request_digest: &str,
+) -> String {
+    format!("{}\n{date}\n{scope}\n{request_digest}", words.algorithm)
 }
 
 #[cfg(test)]
@@ -249,7 +301,10 @@ mod tests {
     #[test]
     fn values_are_trimmed_and_collapsed() {
         let mut out = Vec::new();
-        push_collapsed(b"  Some   example \t text ", &mut out);
+        push_collapsed(b"  Some   example \t text ", false, &mut out);
         assert_eq!(out, b"Some example \t text");
+        out.clear();
+        push_collapsed(b"\t Some\t\texample \t text ", true, &mut out);
+        assert_eq!(out, b"Some example text");
     }
 }

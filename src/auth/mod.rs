@@ -10,7 +10,8 @@
 //!    it: payload hash, chunk signatures, checksums, length. It holds the last bytes back until all
 //!    of them hold, so a wrong upload is never complete on the store.
 //! 3. [`Signer`] signs the request again, with the store's credentials, after
-//!    [`strip_client_auth`] has removed every trace of the client's.
+//!    [`strip_client_auth`] has removed every trace of the client's: with Signature Version 4, or
+//!    in Google's words (GOOG4-HMAC-SHA256). [`bear_token`] puts an OAuth token in its place.
 //!
 //! Raw bytes are what is verified and what is forwarded; [`canonical`] says where that meets its
 //! limits. This module does *not* decide what an identity may do, does not know operations or
@@ -50,6 +51,6 @@ pub use error::AuthError;
 pub use keyring::{AccessKeyId, CredentialsError, KeyRing, SecretKey};
 pub use payload::{ChunkSeed, ChunkSignatures, Payload, remove_chunked_framing};
 pub use post_policy::{PostPolicyError, VerifiedPost, verify_post};
-pub use sign::{PayloadHash, SignError, SignatureForm, Signer};
+pub use sign::{PayloadHash, SignError, SignatureForm, Signer, bear_token};
 pub use strip::strip_client_auth;
 pub use verify::{Form, SessionToken, SignedHeaders, Verified, verify};

@@ -4,7 +4,10 @@
 //! values and decoded queries that are UTF-8, and a proxy forwards what it is given. Tests hold the
 //! result to aws-sigv4's wherever that can sign.
 //!
-//! What is signed: the host, every `x-amz-*` header, and the standard headers that change what the
+//! Google's V4 signing with an HMAC key (GOOG4-HMAC-SHA256) is the same arithmetic with other
+//! words; [`Signer::google`] uses them, and everything else here is shared.
+//!
+//! What is signed: the host, every `x-amz-*` header (`x-goog-*` for Google), and the standard headers that change what the
 //! store does and that nobody on the way rewrites ([`SIGNED_HEADERS`]). `Accept-Encoding` never:
 //! GCS's front end rewrites it before the signature is checked.
 
@@ -18,13 +21,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 
 use super::amz_date::AmzDate;
 use super::canonical::{
-    self, ALGORITHM, CanonicalRequest, EMPTY_SHA256, canonical_path, canonical_query, encode_query,
+    self, CanonicalRequest, EMPTY_SHA256, Words, canonical_path, canonical_query, encode_query,
     join_names,
 };
-use super::payload::{CONTENT_SHA256, UNSIGNED_PAYLOAD};
+use super::payload::UNSIGNED_PAYLOAD;
 use super::strip::{join, strip_client_auth, with_path_and_query};
 
-/// Standard headers that are signed when present, beside `host` and `x-amz-*`.
+/// The location in Google's scopes; it does not depend on where the bucket is.
+const GOOGLE_REGION: &str = "auto";
+
+/// Standard headers that are signed when present, beside `host` and the vendor's.
 const SIGNED_HEADERS: [&str; 7] = [
     "content-md5",
     "content-type",
@@ -40,6 +46,7 @@ const SIGNED_HEADERS: [&str; 7] = [
 pub struct Signer {
     credentials: Credentials,
     region: String,
+    words: &'static Words,
 }
 
 /// What a signature says about the body.
@@ -99,7 +106,15 @@ impl Signer {
     /// A signer with the store's `credentials` for `region` (`auto` for GCS and R2).
     #[must_use]
     pub fn new(credentials: Credentials, region: impl Into<String>) -> Self {
-        Self { credentials, region: region.into() }
+        Self { credentials, region: region.into(), words: &canonical::AWS }
+    }
+
+    /// A signer with an HMAC key of Google Cloud Storage, for requests whose headers are
+    /// `x-goog-*`: Google answers 400 to `x-amz-*` headers beside them. A session token is not
+    /// sent; HMAC keys have none.
+    #[must_use]
+    pub fn google(credentials: Credentials) -> Self {
+        Self { credentials, region: GOOGLE_REGION.to_owned(), words: &canonical::GOOGLE }
     }
 
     /// Signs the request as of `at`, after removing what was left of the client's authentication.
@@ -122,17 +137,17 @@ impl Signer {
         let date = AmzDate::from_time(at).ok_or(SignError::Time)?;
         let host = set_host(parts)?;
         let payload = payload.as_text(form)?;
-        let scope = canonical::scope(&date, &self.region);
+        let scope = canonical::scope(self.words, &date, &self.region);
         if form == SignatureForm::Header {
             let value = HeaderValue::from_str(date.as_str()).map_err(|_| SignError::Time)?;
-            parts.headers.insert("x-amz-date", value);
-            if let Some(token) = self.credentials.session_token() {
-                parts.headers.insert("x-amz-security-token", sensitive(token)?);
+            parts.headers.insert(self.header("date"), value);
+            if let Some(token) = self.session_token() {
+                parts.headers.insert(self.header("security-token"), sensitive(token)?);
             }
             let value = HeaderValue::from_str(&payload).expect("a hash is visible ASCII");
-            parts.headers.insert(CONTENT_SHA256, value);
+            parts.headers.insert(self.header("content-sha256"), value);
         }
-        let signed_headers = headers_to_sign(&parts.headers);
+        let signed_headers = headers_to_sign(self.words, &parts.headers);
         let path = canonical_path(parts.uri.path()).into_owned();
         let mut query = parts.uri.query().unwrap_or("").to_owned();
         if let SignatureForm::Query { expires_seconds } = form {
@@ -146,22 +161,25 @@ impl Signer {
             host: host.as_bytes(),
             signed_headers: &signed_headers,
             payload: &payload,
+            collapses_tabs: self.words.collapses_tabs,
         };
-        let string_to_sign = canonical::string_to_sign(&date, &scope, &canonical.digest());
-        let secret = self.credentials.secret_access_key();
-        let key = generate_signing_key(secret, date.time(), &self.region, "s3");
-        let signature = calculate_signature(key, string_to_sign.as_bytes());
+        let digest = canonical.digest();
+        let string_to_sign = canonical::string_to_sign(self.words, &date, &scope, &digest);
+        let signature = self.signature(&date, &string_to_sign);
         match form {
             SignatureForm::Header => {
                 let value = format!(
-                    "{ALGORITHM} Credential={}/{scope}, SignedHeaders={}, Signature={signature}",
+                    "{} Credential={}/{scope}, SignedHeaders={}, Signature={signature}",
+                    self.words.algorithm,
                     self.credentials.access_key_id(),
                     join_names(&signed_headers),
                 );
                 parts.headers.insert(header::AUTHORIZATION, sensitive(&value)?);
             }
             SignatureForm::Query { .. } => {
-                query.push_str("&X-Amz-Signature=");
+                query.push('&');
+                query.push_str(self.words.parameter);
+                query.push_str("Signature=");
                 query.push_str(&signature);
             }
         }
@@ -172,6 +190,32 @@ impl Signer {
         };
         parts.uri = with_path_and_query(&parts.uri, &target).map_err(|_| SignError::Uri)?;
         Ok(())
+    }
+
+    /// A header of the vendor's.
+    fn header(&self, name: &str) -> HeaderName {
+        let name = format!("{}{name}", self.words.header);
+        HeaderName::try_from(name).expect("the words are lower case and visible ASCII")
+    }
+
+    fn session_token(&self) -> Option<&str> {
+        let token = self.credentials.session_token();
+        token.filter(|_| *self.words == canonical::AWS)
+    }
+
+    fn signature(&self, date: &AmzDate, string_to_sign: &str) -> String {
+        let secret = self.credentials.secret_access_key();
+        if *self.words == canonical::AWS {
+            let key = generate_signing_key(secret, date.time(), &self.region, self.words.service);
+            return calculate_signature(key, string_to_sign.as_bytes());
+        }
+        let first = format!("{}{secret}", self.words.of_secret).into_bytes();
+        let links = [date.day(), &self.region, self.words.service, self.words.terminator];
+        let key = links.into_iter().fold(first, |key, link| {
+            let next = calculate_signature(key, link.as_bytes());
+            hex::decode(next).expect("a signature is hexadecimal")
+        });
+        calculate_signature(key, string_to_sign.as_bytes())
     }
 
     /// Appends the parameters of the query form, all but the signature.
@@ -187,19 +231,39 @@ impl Signer {
             if !query.is_empty() {
                 query.push('&');
             }
+            query.push_str(self.words.parameter);
             query.push_str(name);
             query.push('=');
             query.push_str(&encode_query(value.as_bytes()));
         };
-        push("X-Amz-Algorithm", ALGORITHM);
-        push("X-Amz-Credential", &format!("{}/{scope}", self.credentials.access_key_id()));
-        push("X-Amz-Date", date.as_str());
-        push("X-Amz-Expires", &expires_seconds.to_string());
-        push("X-Amz-SignedHeaders", &join_names(signed_headers));
-        if let Some(token) = self.credentials.session_token() {
-            push("X-Amz-Security-Token", token);
+        push("Algorithm", self.words.algorithm);
+        push("Credential", &format!("{}/{scope}", self.credentials.access_key_id()));
+        push("Date", date.as_str());
+        push("Expires", &expires_seconds.to_string());
+        push("SignedHeaders", &join_names(signed_headers));
+        if let Some(token) = self.session_token() {
+            push("Security-Token", token);
         }
     }
+}
+
+/// Authenticates the request with an OAuth access token in place of a signature. Host and path are
+/// made what signing makes them, so that a request is the same one in both forms.
+///
+/// # Errors
+///
+/// [`SignError`]; the request is then without authentication.
+pub fn bear_token(parts: &mut Parts, token: &str) -> Result<(), SignError> {
+    strip_client_auth(parts);
+    set_host(parts)?;
+    let path = canonical_path(parts.uri.path()).into_owned();
+    let target = match parts.uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    };
+    parts.uri = with_path_and_query(&parts.uri, &target).map_err(|_| SignError::Uri)?;
+    parts.headers.insert(header::AUTHORIZATION, sensitive(&format!("Bearer {token}"))?);
+    Ok(())
 }
 
 impl PayloadHash {
@@ -250,10 +314,10 @@ fn host_of(uri: &Uri) -> Option<String> {
     }
 }
 
-fn headers_to_sign(headers: &HeaderMap) -> Vec<HeaderName> {
+fn headers_to_sign(words: &Words, headers: &HeaderMap) -> Vec<HeaderName> {
     let is_signed = |name: &&HeaderName| {
         let name = name.as_str();
-        name == "host" || name.starts_with("x-amz-") || SIGNED_HEADERS.contains(&name)
+        name == "host" || name.starts_with(words.header) || SIGNED_HEADERS.contains(&name)
     };
     let mut names: Vec<HeaderName> = headers.keys().filter(is_signed).cloned().collect();
     names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -263,3 +327,7 @@ fn headers_to_sign(headers: &HeaderMap) -> Vec<HeaderName> {
 #[cfg(test)]
 #[path = "sign_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "sign_google_tests.rs"]
+mod google_tests;

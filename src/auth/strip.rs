@@ -10,15 +10,17 @@ use http::{HeaderName, Uri, header};
 
 use super::canonical::{decode_parameter, raw_parameters};
 
-const HEADERS: [&str; 5] = [
+const HEADERS: [&str; 7] = [
     "x-amz-date",
     "x-amz-content-sha256",
     "x-amz-security-token",
     "x-amz-s3session-token",
     "x-amz-region-set",
+    "x-goog-date",
+    "x-goog-content-sha256",
 ];
 
-const PARAMETERS: [&[u8]; 12] = [
+const PARAMETERS: [&[u8]; 19] = [
     b"x-amz-algorithm",
     b"x-amz-credential",
     b"x-amz-date",
@@ -29,6 +31,14 @@ const PARAMETERS: [&[u8]; 12] = [
     b"x-amz-content-sha256",
     b"x-amz-s3session-token",
     b"x-amz-region-set",
+    // Google's V4, and the name of its V2.
+    b"x-goog-algorithm",
+    b"x-goog-credential",
+    b"x-goog-date",
+    b"x-goog-expires",
+    b"x-goog-signedheaders",
+    b"x-goog-signature",
+    b"googleaccessid",
     // Signature Version 2; its third, `Expires`, goes with the first.
     b"awsaccesskeyid",
     b"signature",

@@ -186,7 +186,7 @@ fn check_signature(
     let query = canonical::canonical_query(parts.uri.query().unwrap_or(""), |name| {
         name.eq_ignore_ascii_case(b"x-amz-signature")
     });
-    let scope = canonical::scope(&presented.date, &presented.region);
+    let scope = canonical::scope(&canonical::AWS, &presented.date, &presented.region);
     let date = presented.date.time();
     let key = generate_signing_key(secret.expose(), date, &presented.region, "s3");
     let string_to_sign = |path: &str| {
@@ -198,8 +198,9 @@ fn check_signature(
             host,
             signed_headers: &presented.signed_headers,
             payload: content_sha256,
+            collapses_tabs: canonical::AWS.collapses_tabs,
         };
-        canonical::string_to_sign(&presented.date, &scope, &request.digest())
+        canonical::string_to_sign(&canonical::AWS, &presented.date, &scope, &request.digest())
     };
     let raw = parts.uri.path();
     let encoded = canonical::canonical_path(raw);

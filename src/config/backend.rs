@@ -15,6 +15,14 @@ pub struct BackendConfig {
     /// Where the store answers. `serve` needs it; `dev` brings its own store.
     #[serde(with = "optional")]
     pub url: Option<BackendUrl>,
+    /// What the store speaks.
+    pub dialect: Dialect,
+    /// What the proxy shows to Google Cloud Storage.
+    pub google_credentials: GoogleCredentials,
+    /// The service account that OAuth tokens are asked for. Not set: the file that
+    /// `GOOGLE_APPLICATION_CREDENTIALS` names, or the metadata server.
+    #[serde(with = "optional")]
+    pub google_service_account_file: Option<PathBuf>,
     /// The region that requests to the store are signed for.
     pub region: String,
     /// Where the bucket goes in requests to the store.
@@ -54,6 +62,9 @@ impl Default for BackendConfig {
     fn default() -> Self {
         Self {
             url: None,
+            dialect: Dialect::S3,
+            google_credentials: GoogleCredentials::Hmac,
+            google_service_account_file: None,
             region: "us-east-1".to_owned(),
             addressing: Addressing::Path,
             connect_timeout_seconds: Seconds::new(5),
@@ -72,6 +83,26 @@ impl Default for BackendConfig {
             ca_file: None,
         }
     }
+}
+
+/// What the store speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialect {
+    /// S3.
+    S3,
+    /// The XML API of Google Cloud Storage, whose preconditions are generations.
+    Gcs,
+}
+
+/// What the proxy shows to Google Cloud Storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GoogleCredentials {
+    /// An HMAC key, which comes by the AWS SDK's chain (`AWS_ACCESS_KEY_ID` and so on).
+    Hmac,
+    /// OAuth tokens of a service account, by its key file or the metadata server.
+    Oauth,
 }
 
 /// Where the bucket goes in a request.

@@ -21,6 +21,10 @@ const AWS_ENDPOINTS: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
 /// The AWS SDKs' variable for a key pair's public half.
 const AWS_ACCESS_KEY_ID: &str = "AWS_ACCESS_KEY_ID";
 
+/// Google's variable for the key file of a service account:
+/// <https://cloud.google.com/docs/authentication/application-default-credentials>.
+const GOOGLE_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+
 /// The `FENCEPOST_…` variables, by name, and what else the commands need to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -28,6 +32,7 @@ pub struct Environment {
     no_color: bool,
     aws_endpoints: BTreeMap<String, String>,
     has_aws_key_pair: bool,
+    google_credentials: Option<String>,
 }
 
 impl Environment {
@@ -68,6 +73,12 @@ impl Environment {
         self.has_aws_key_pair
     }
 
+    /// The key file of a Google service account, by Google's own variable.
+    #[must_use]
+    pub fn google_credentials(&self) -> Option<&str> {
+        self.google_credentials.as_deref()
+    }
+
     /// Those that are meant as settings.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.ours.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -80,8 +91,8 @@ impl Environment {
 const TEST_PREFIX: &str = "FENCEPOST_TEST_";
 
 /// Keeps what begins with `FENCEPOST_` and was not put there by Kubernetes, whether there is a
-/// `NO_COLOR`, and of the AWS SDKs' variables the endpoint and whether there is a key pair. Empty
-/// ones of these count as not set, as they do for the SDKs.
+/// `NO_COLOR`, of the AWS SDKs' variables the endpoint and whether there is a key pair, and Google's
+/// for a key file. Empty ones of these count as not set, as they do for the SDKs.
 impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
         let ours = |name: &str| name.starts_with(VARIABLE_PREFIX) && !is_service_link(name);
@@ -91,6 +102,8 @@ impl FromIterator<(String, String)> for Environment {
                 environment.no_color = !value.is_empty();
             } else if name == AWS_ACCESS_KEY_ID {
                 environment.has_aws_key_pair = !value.is_empty();
+            } else if name == GOOGLE_CREDENTIALS {
+                environment.google_credentials = (!value.is_empty()).then_some(value);
             } else if AWS_ENDPOINTS.contains(&name.as_str()) {
                 if !value.is_empty() {
                     environment.aws_endpoints.insert(name, value);

@@ -73,6 +73,9 @@ pub struct ServeFlags {
     /// URL of the store: http or https, its host and perhaps a port
     #[arg(long, value_name = "URL")]
     pub backend: Option<String>,
+    /// What the store speaks: s3, or gcs for Google Cloud Storage [default: s3]
+    #[arg(long, value_name = "DIALECT")]
+    pub dialect: Option<String>,
     /// Region that requests to the store are signed for [default: us-east-1]
     #[arg(long, value_name = "REGION")]
     pub region: Option<String>,
@@ -141,6 +144,7 @@ impl ServeFlags {
     pub fn sources(&self, environment: Environment) -> Result<Sources, ConfigError> {
         let own = [
             given("--backend", "backend.url", &self.backend),
+            given("--dialect", "backend.dialect", &self.dialect),
             given("--region", "backend.region", &self.region),
             self.create_ledger.then(|| switched_on("--create-ledger", "ledger.create")),
         ];
@@ -154,6 +158,9 @@ pub struct DoctorFlags {
     /// URL of the store: http or https, its host and perhaps a port
     #[arg(long, value_name = "URL")]
     pub backend: Option<String>,
+    /// What the store speaks: s3, or gcs for Google Cloud Storage [default: s3]
+    #[arg(long, value_name = "DIALECT")]
+    pub dialect: Option<String>,
     /// Bucket to write scratch objects to, the data's or another like it
     #[arg(long, value_name = "BUCKET")]
     pub bucket: String,
@@ -218,6 +225,7 @@ impl DoctorFlags {
         };
         let own = [
             given("--backend", "backend.url", &self.backend),
+            given("--dialect", "backend.dialect", &self.dialect),
             given("--region", "backend.region", &self.region),
             given("--addressing", "backend.addressing", &self.addressing),
         ];

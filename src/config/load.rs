@@ -1,6 +1,7 @@
 //! From the file, the environment and the flags to a [`Config`], or to all that is wrong.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use serde::Deserialize as _;
 use toml::de::{DeValue, ValueDeserializer};
@@ -11,7 +12,7 @@ use super::file::{ConfigFile, Reader};
 use super::flags::FlagSetting;
 use super::problem::{ConfigError, Origin, Problem};
 use super::schema::{self, Kind};
-use super::{Config, validate};
+use super::{Config, GoogleCredentials, validate};
 
 /// What the configuration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +74,14 @@ impl Config {
                 }),
             }
         }
-        let config = Self::deserialize(Value::Table(merged))
+        let mut config = Self::deserialize(Value::Table(merged))
             .expect("settings that are right one by one are right together");
+        if config.backend.google_credentials == GoogleCredentials::Oauth
+            && config.backend.google_service_account_file.is_none()
+        {
+            let file = sources.environment.google_credentials().map(PathBuf::from);
+            config.backend.google_service_account_file = file;
+        }
         if problems.is_empty() {
             problems.extend(validate::broken_rules(&config).into_iter().map(|broken| Problem {
                 origin: origins.get(broken.key).cloned().unwrap_or(Origin::Nowhere),

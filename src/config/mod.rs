@@ -46,7 +46,7 @@ pub use self::admin::AdminConfig;
 pub use self::auth::{AuthConfig, AuthMode, TokenSignature};
 pub use self::backend::{
     Addressing, BackendConfig, ChecksumTrailers, ConditionalComplete, ConditionalCopy,
-    ConditionalDelete, EtagQuotes, KeyAliasing, TrustedBackend,
+    ConditionalDelete, Dialect, EtagQuotes, GoogleCredentials, KeyAliasing, TrustedBackend,
 };
 pub use self::environment::{CLIENT_VARIABLES, Environment};
 pub use self::fence::{

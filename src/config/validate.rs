@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::problem::{Origin, Problem};
-use super::{Addressing, AuthMode, Config};
+use super::{Addressing, AuthMode, ConditionalComplete, Config, Dialect, GoogleCredentials};
 
 /// A rule that is broken: the setting to change, and why.
 pub(super) struct Broken {
@@ -71,6 +71,7 @@ fn backend(config: &Config, rule: Rule<'_>) {
     rule("backend.region", !backend.region.trim().is_empty(), &|| {
         "must not be empty; stores without regions take us-east-1".to_owned()
     });
+    google(config, rule);
     let Some(url) = &backend.url else { return };
     let virtual_ip = backend.addressing == Addressing::Virtual && url.is_ip_address();
     rule("backend.addressing", !virtual_ip, &|| {
@@ -82,6 +83,31 @@ fn backend(config: &Config, rule: Rule<'_>) {
     let own = [config.listen, config.admin_listen];
     let is_own = url.ip_address().is_some_and(|address| own.contains(&address));
     rule("backend.url", !is_own, &|| format!("{url} is this proxy's own address"));
+}
+
+fn google(config: &Config, rule: Rule<'_>) {
+    let backend = &config.backend;
+    let is_gcs = backend.dialect == Dialect::Gcs;
+    let oauth = backend.google_credentials == GoogleCredentials::Oauth;
+    rule("backend.google_credentials", is_gcs || !oauth, &|| {
+        "\"oauth\" is for dialect = \"gcs\"".to_owned()
+    });
+    let file = &backend.google_service_account_file;
+    rule("backend.google_service_account_file", oauth || file.is_none(), &|| {
+        "has no effect without google_credentials = \"oauth\"".to_owned()
+    });
+    let takes = config.auth.mode == AuthMode::None || config.auth.credentials_file.is_some();
+    rule("auth.credentials_file", !oauth || takes, &|| {
+        "has to be given with backend.google_credentials = \"oauth\": there is no pair of the \
+         store's that clients could sign with"
+            .to_owned()
+    });
+    let complete = backend.conditional_complete == ConditionalComplete::Conditional;
+    rule("backend.conditional_complete", !(is_gcs && complete), &|| {
+        "cannot be \"conditional\" with dialect = \"gcs\": Google ignores the precondition of \
+         CompleteMultipartUpload"
+            .to_owned()
+    });
 }
 
 fn buckets_and_scopes(config: &Config, rule: Rule<'_>) {

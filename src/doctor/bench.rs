@@ -23,7 +23,7 @@ use crate::auth::PayloadHash;
 use crate::clock;
 use crate::fence::{Tag, UnfencedPermit};
 use crate::s3::{Bucket, EtagQuotes, ObjectKey, percent_encode_key};
-use crate::upstream::{Answer, BoxError, OutBody, Route, Signing, Trial, Upstream, full, tag_of};
+use crate::upstream::{Answer, BoxError, OutBody, Route, Signing, Trial, Upstream, full};
 
 /// How long one request may take. SeaweedFS keeps the loser of a contended PUT for seconds.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(20);
@@ -283,7 +283,7 @@ impl<'a> Bench<'a> {
         let permit = UnfencedPermit::for_examination();
         let answer = self.upstream.examine(permit, trial).await;
         let answer = answer.map_err(|error| Silence(error.to_string()))?;
-        let tag = match tag_of(&answer.headers) {
+        let tag = match self.upstream.tag_of(&answer.headers) {
             Some(Tag::Version(tag)) => Some(tag),
             Some(Tag::Absent) | None => None,
         };

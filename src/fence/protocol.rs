@@ -257,8 +257,11 @@ pub struct ClientCondition {
 pub enum ClientMatch {
     /// `*`: any object.
     Any,
-    /// The ETag, without quotes.
+    /// The ETag, without quotes, where it is the tag.
     Version(String),
+    /// The ETag, without quotes, where the tag is `<generation>/<etag>`: what the client names is
+    /// the part behind the slash.
+    Etag(String),
 }
 
 /// Why the client's own precondition failed. This is no refusal of the fence.
@@ -292,7 +295,14 @@ impl ClientCondition {
             (None, _) | (Some(ClientMatch::Any), Tag::Version(_)) => Ok(()),
             (Some(_), Tag::Absent) => Err(ConditionFailure::NoSuchKey),
             (Some(ClientMatch::Version(wanted)), Tag::Version(found)) if wanted == found => Ok(()),
-            (Some(ClientMatch::Version(_)), Tag::Version(_)) => Err(ConditionFailure::IfMatch),
+            (Some(ClientMatch::Etag(wanted)), Tag::Version(found))
+                if found.split_once('/').is_some_and(|(_, etag)| etag == wanted) =>
+            {
+                Ok(())
+            }
+            (Some(ClientMatch::Version(_) | ClientMatch::Etag(_)), Tag::Version(_)) => {
+                Err(ConditionFailure::IfMatch)
+            }
         }
     }
 }

@@ -264,7 +264,9 @@ impl Ledger for ObjectLedger {
         match (error.raw_response().map(|response| response.status().as_u16()), error.code()) {
             // 412: the record has another version. 409: it is being changed by another writer.
             // 404: AWS's answer to If-Match on a key that is not there.
-            (Some(412), _)
+            // 429: it has been changed a moment ago. Google and R2 take one change a second of a key,
+            // more or less, and whoever loses a race comes again after a pause.
+            (Some(412 | 429), _)
             | (Some(409), Some("ConditionalRequestConflict"))
             | (Some(404), Some("NoSuchKey")) => Ok(SwapOutcome::Lost),
             (Some(400..=499), _) => Err(LedgerUnavailable(describe(&error))),
@@ -346,7 +348,11 @@ impl Ledger for ObjectLedger {
             .send()
             .await
             .map(drop)
-            .map_err(|error| LedgerUnavailable(describe(&error)))
+            // Google's answer to a DELETE of what is not there.
+            .or_else(|error| match error.code() {
+                Some("NoSuchKey") => Ok(()),
+                Some(_) | None => Err(LedgerUnavailable(describe(&error))),
+            })
     }
 }
 

@@ -11,7 +11,7 @@ use super::plan::Planned;
 use super::{Proxy, Understood, respond};
 use crate::fence::{Assembly, OperationId, Tag, Terms, Token};
 use crate::s3::{CopySource, S3Error, Target, parse_if_match};
-use crate::upstream::{Route, WriteRequest, stamp, tag_of};
+use crate::upstream::{Dialect, Route, WriteRequest, stamp};
 
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
@@ -38,7 +38,7 @@ const CHANGES: [&str; 4] = [
 ];
 
 /// What HEAD shows of an object that a copy onto itself has to say again to keep it.
-const KEPT_BY_A_REWRITE: [&str; 8] = [
+const KEPT_BY_A_REWRITE: [&str; 9] = [
     "x-amz-storage-class",
     "x-amz-server-side-encryption",
     "x-amz-server-side-encryption-aws-kms-key-id",
@@ -47,6 +47,8 @@ const KEPT_BY_A_REWRITE: [&str; 8] = [
     "x-amz-object-lock-mode",
     "x-amz-object-lock-retain-until-date",
     "x-amz-object-lock-legal-hold",
+    // Google's, which lifecycle rules go by.
+    "x-goog-custom-time",
 ];
 
 impl Proxy {
@@ -82,22 +84,24 @@ impl Proxy {
             return Err(respond::copy_changes_nothing());
         }
         let found = self.look_at(request, &source).await?;
-        let Some(Tag::Version(etag)) = tag_of(&found) else {
+        let dialect = self.0.upstream.dialect();
+        let Some(Tag::Version(tag)) = self.0.upstream.tag_of(&found) else {
             return Err(respond::unavailable());
         };
         if keeps_metadata {
             take_over_metadata(headers, &found);
         }
         headers.insert(COPY_SOURCE, source.to_header());
-        refuse_another_source(headers, &etag)?;
+        refuse_another_source(headers, dialect.etag_of(&tag))?;
         let plan = &self.0.settings.plan;
-        let pin = HeaderValue::from_str(&plan.etag_quotes.write(&etag));
+        let pin = HeaderValue::from_str(&plan.etag_quotes.write(&tag));
         headers.insert(SOURCE_IF_MATCH, pin.expect("it came in a header"));
         // Another version of the source than was looked at leaves another tag.
-        let foretold = plan.pins_copy_source && keeps_etag(&etag, &found, headers);
+        let pinned = dialect == Dialect::S3 && plan.pins_copy_source;
+        let foretold = pinned && keeps_etag(&tag, &found, headers);
         stamp(headers, token, id);
         Ok(Assembly {
-            leaves: foretold.then_some(Tag::Version(etag)),
+            leaves: foretold.then_some(Tag::Version(tag)),
             enforcement: planned.enforcement(),
             of_upload: false,
         })

@@ -22,7 +22,9 @@ use crate::s3::{
     Bucket, DeleteObjectsRequest, DeleteOutcome, DeletedObject, ObjectToDelete, Operation, S3Error,
     parse_delete_objects, parse_delete_result, write_delete_objects, write_delete_result,
 };
-use crate::upstream::{Route, WriteRequest, content_md5, for_store, query_value, set_length};
+use crate::upstream::{
+    Dialect, Route, WriteRequest, content_md5, for_store, query_value, set_length,
+};
 
 /// How many keys of one request are worked on at a time.
 const KEYS_IN_FLIGHT_MAX: usize = 8;
@@ -132,6 +134,9 @@ impl Proxy {
             (Mode::IfFenced | Mode::Require, Some(token)) => token,
             (Mode::Off, _) | (Mode::IfFenced | Mode::Require, None) => {
                 let permit = self.admit_without_token(&place, batch.origin).await?;
+                if object.etag.is_some() && self.0.upstream.dialect() == Dialect::Gcs {
+                    return Err(respond::unspeakable_header("If-Match"));
+                }
                 return Ok(Progress::Free(permit));
             }
         };
@@ -162,10 +167,10 @@ impl Proxy {
     }
 
     fn deed_of(&self, batch: &Batch<'_>, object: &ObjectToDelete) -> Result<Deed, S3Error> {
-        let condition = ClientCondition {
-            if_match: object.etag.as_deref().map(client_match).transpose()?,
-            if_none_match_any: false,
-        };
+        let dialect = self.0.upstream.dialect();
+        let if_match = object.etag.as_deref().map(|etag| client_match(etag, dialect));
+        let condition =
+            ClientCondition { if_match: if_match.transpose()?, if_none_match_any: false };
         let route = Route::to_object(batch.bucket, &object.key);
         let (change, route) = match &object.version_id {
             None => (Change::Delete, route),

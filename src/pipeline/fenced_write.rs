@@ -25,7 +25,7 @@ use crate::s3::{
     S3Error, Write, assembled_etag, parse_complete_upload, parse_if_match, parse_if_none_match,
 };
 use crate::telemetry::Reason;
-use crate::upstream::{WriteRequest, for_store, forms_of};
+use crate::upstream::{Dialect, WriteRequest, for_store, forms_of};
 
 /// How many times more often what is exclusive begins anew in a scope of many keys.
 const EXCLUSIVE_ROUNDS: u32 = 8;
@@ -75,11 +75,11 @@ impl Proxy {
         plan.refuse(write)?;
         let protocol = protocol_of(&self.0.settings, &place, &plan);
         let scope = &place.scope;
-        refuse_encryption(&request.parts.headers, protocol.tags)?;
+        self.refuse_headers(&request.parts.headers, protocol.tags)?;
         if unrecorded(&protocol) && matches!(write, Write::Touch | Write::DeleteVersion) {
             return Err(self.unsupported(&request, None));
         }
-        let condition = client_condition(&request.parts.headers)?;
+        let condition = client_condition(&request.parts.headers, self.0.upstream.dialect())?;
         if write == Write::DeleteVersion && !condition.is_none() {
             return Err(respond::conditional_version_delete());
         }
@@ -110,8 +110,9 @@ impl Proxy {
         if write == Write::Copy && pin_failed(&verdict, &findings, &request.parts.headers) {
             return Err(respond::contended(Contention::LostRaces));
         }
-        let stale_status = self.0.settings.stale_status;
-        respond::verdict(verdict, findings, holder.token, &place, stale_status, request.operation)
+        let (status, token) = (self.0.settings.stale_status, holder.token);
+        let dialect = self.0.upstream.dialect();
+        respond::verdict(verdict, findings, token, &place, status, request.operation, dialect)
     }
 
     /// The operation, as the fence wants to know it.
@@ -168,6 +169,7 @@ impl Proxy {
                 let message = body::message(body, &mut headers, time_max).await?;
                 let parts = parse_complete_upload(&message).map_err(respond::invalid_document)?;
                 let leaves = assembled_etag(&parts).map(crate::fence::Tag::Version);
+                let leaves = leaves.filter(|_| self.0.upstream.dialect() == Dialect::S3);
                 let enforcement = plan.complete.enforcement();
                 let assembly = Assembly { leaves, enforcement, of_upload: true };
                 (Change::Assemble(assembly), Bytes::Message(method, message))
@@ -397,10 +399,13 @@ enum Early {
 }
 
 /// The client's own preconditions.
-fn client_condition(headers: &HeaderMap) -> Result<ClientCondition, S3Error> {
+pub(super) fn client_condition(
+    headers: &HeaderMap,
+    dialect: Dialect,
+) -> Result<ClientCondition, S3Error> {
     let mut condition = ClientCondition::default();
     if let Some(value) = single(headers, &header::IF_MATCH)? {
-        condition.if_match = Some(client_match(value)?);
+        condition.if_match = Some(client_match(value, dialect)?);
     }
     if let Some(value) = single(headers, &header::IF_NONE_MATCH)? {
         parse_if_none_match(value)
@@ -411,9 +416,9 @@ fn client_condition(headers: &HeaderMap) -> Result<ClientCondition, S3Error> {
 }
 
 /// The value of a client's `If-Match`.
-pub(super) fn client_match(value: &str) -> Result<ClientMatch, S3Error> {
+pub(super) fn client_match(value: &str, dialect: Dialect) -> Result<ClientMatch, S3Error> {
     parse_if_match(value)
-        .map(|etag| etag.map_or(ClientMatch::Any, ClientMatch::Version))
+        .map(|etag| etag.map_or(ClientMatch::Any, |etag| dialect.client_match(etag)))
         .map_err(|error| respond::invalid_condition(header::IF_MATCH, error))
 }
 
@@ -470,8 +475,9 @@ pub(super) fn refuse_unjudged_condition(
 }
 
 /// Encryption that the fence cannot see through: with SSE-C, HEAD needs the customer's key; where
-/// tags are said to be unique, another encryption could bring an earlier tag back.
-pub(super) fn refuse_encryption(headers: &HeaderMap, tags: Tags) -> Result<(), S3Error> {
+/// tags are said to be unique, another encryption could bring an earlier tag back. A generation of
+/// Google's comes with every encryption.
+fn refuse_encryption(headers: &HeaderMap, tags: Tags, dialect: Dialect) -> Result<(), S3Error> {
     const SSE: &str = "x-amz-server-side-encryption";
     const SSE_C: &str = "x-amz-server-side-encryption-customer-algorithm";
     if headers.contains_key(SSE_C) {
@@ -479,8 +485,21 @@ pub(super) fn refuse_encryption(headers: &HeaderMap, tags: Tags) -> Result<(), S
     }
     let named = headers.get(SSE).map(|value| value.as_bytes());
     let keeps_tags_unique = named.is_none_or(|value| value.starts_with(b"aws:kms"));
-    if tags == Tags::Unique && !keeps_tags_unique {
+    if tags == Tags::Unique && dialect == Dialect::S3 && !keeps_tags_unique {
         return Err(respond::unsupported_encryption(SSE));
     }
     Ok(())
+}
+
+impl Proxy {
+    /// Refuses a fenced write for a header that the fence cannot see through, or that cannot be
+    /// said to the store.
+    pub(super) fn refuse_headers(&self, headers: &HeaderMap, tags: Tags) -> Result<(), S3Error> {
+        let upstream = &self.0.upstream;
+        refuse_encryption(headers, tags, upstream.dialect())?;
+        match upstream.unspeakable_write(headers) {
+            Some(header) => Err(respond::unspeakable_header(header)),
+            None => Ok(()),
+        }
+    }
 }

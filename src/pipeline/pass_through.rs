@@ -2,15 +2,18 @@
 //!
 //! Status, headers and body go through as the store sent them; nothing is added but a request id.
 
-use http::{HeaderValue, Method, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version, header};
 use http_body_util::BodyExt as _;
 
 use super::body::{self, ClientBody, Prepared};
+use super::fenced_write::client_condition;
 use super::{Proxy, ResponseBody, Understood, respond};
 use crate::clock;
-use crate::fence::UnfencedPermit;
-use crate::s3::S3Error;
-use crate::upstream::{IdleLimit, SendError, for_store, remove_hop_by_hop, set_length};
+use crate::fence::{Tag, UnfencedPermit};
+use crate::s3::{Operation, S3Error};
+use crate::upstream::{
+    Dialect, IdleLimit, Route, SendError, for_store, remove_hop_by_hop, set_length,
+};
 
 /// The largest body that is held in memory here, in bytes. It is sent once, so that it need not be
 /// kept, and many parts of uploads come at the same time.
@@ -55,6 +58,12 @@ impl Proxy {
             bytes_max => bytes_max,
         };
         let mut headers = for_store(request.parts.headers.clone());
+        if let Some(header) = inner.upstream.unspeakable(&headers) {
+            return Err(respond::unspeakable_header(header));
+        }
+        if permit.is_some() && inner.upstream.dialect() == Dialect::Gcs {
+            self.name_generation(&request, &mut headers).await?;
+        }
         let keeps = forward.is_some();
         let prepared =
             body::prepare(&request, body, &mut headers, buffer_max, time_max, keeps).await?;
@@ -94,6 +103,45 @@ impl Proxy {
                 })
             }
         }
+    }
+}
+
+impl Proxy {
+    /// A client's own condition on an unfenced write, for Google, which judges no ETag where it
+    /// writes but goes on as if nothing had been asked: the object is looked at, and its generation
+    /// named.
+    async fn name_generation(
+        &self,
+        request: &Understood,
+        headers: &mut HeaderMap,
+    ) -> Result<(), S3Error> {
+        let condition = client_condition(headers, Dialect::Gcs)?;
+        if condition.is_none() {
+            return Ok(());
+        }
+        let judged = matches!(
+            request.operation,
+            Operation::PutObject | Operation::CopyObject | Operation::DeleteObject
+        );
+        if !judged {
+            // Google ignores the generation of a Complete as well.
+            let header = if condition.if_none_match_any { "If-None-Match" } else { "If-Match" };
+            return Err(respond::unspeakable_header(header));
+        }
+        if condition.if_match.is_none() {
+            return Ok(());
+        }
+        let route = Route { query: None, ..request.route.clone() };
+        let observed = self.0.upstream.observe(&route).await.map_err(|error| {
+            tracing::warn!(request_id = %request.id, %error, "the object could not be looked at");
+            respond::store_silent()
+        })?;
+        condition.check(&observed.tag).map_err(respond::condition_failed)?;
+        if let Tag::Version(tag) = observed.tag {
+            let value = HeaderValue::from_str(&format!("\"{tag}\""));
+            headers.insert(header::IF_MATCH, value.expect("a tag came in headers"));
+        }
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use crate::fence::{Tag, Token, Verdict};
 use crate::listener::RequestId;
 use crate::policy::Place;
 use crate::s3::{self, Operation, S3Error};
-use crate::upstream::{Answer, SendError};
+use crate::upstream::{Answer, Dialect, SendError};
 
 /// The proxy's own name for a request, beside the store's.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-fencepost-request-id");
@@ -100,15 +100,16 @@ pub(super) fn verdict(
     place: &Place,
     stale_status: StatusCode,
     operation: Operation,
+    dialect: Dialect,
 ) -> Result<Response<ResponseBody>, S3Error> {
     match verdict {
         Verdict::Applied { tag, recognised } => {
             let with_document =
                 matches!(operation, Operation::CompleteMultipartUpload | Operation::CopyObject);
             Ok(if with_document {
-                assembled(&tag, recognised, findings, place, operation)
+                assembled(&tag, recognised, findings, place, operation, dialect)
             } else {
-                applied(&tag, recognised, findings)
+                applied(&tag, recognised, findings, dialect)
             })
         }
         Verdict::AlreadyAbsent => Ok(status_only(StatusCode::NO_CONTENT)),
@@ -164,12 +165,14 @@ fn assembled(
     findings: Findings,
     place: &Place,
     operation: Operation,
+    dialect: Dialect,
 ) -> Response<ResponseBody> {
     let answer = findings.answer.and_then(|answer| answer.answer);
     if let (false, Some(answer)) = (recognised, answer) {
         return store_answer(answer);
     }
-    let Tag::Version(etag) = tag else { return status_only(StatusCode::OK) };
+    let Tag::Version(tag) = tag else { return status_only(StatusCode::OK) };
+    let etag = dialect.etag_of(tag);
     let observed = findings.observed.unwrap_or_default();
     let bytes = if operation == Operation::CopyObject {
         let modified = observed.get(header::LAST_MODIFIED).and_then(|date| date.to_str().ok());
@@ -188,10 +191,15 @@ fn assembled(
 }
 
 /// A success: the store's own answer where it is one, else what is known of the object.
-fn applied(tag: &Tag, recognised: bool, findings: Findings) -> Response<ResponseBody> {
+fn applied(
+    tag: &Tag,
+    recognised: bool,
+    findings: Findings,
+    dialect: Dialect,
+) -> Response<ResponseBody> {
     let answer = findings.answer.and_then(|answer| answer.answer);
     match (recognised, answer) {
-        (false, Some(answer)) if answer.etag().as_ref() == Some(tag) || *tag == Tag::Absent => {
+        (false, Some(answer)) if answer.tag().as_ref() == Some(tag) || *tag == Tag::Absent => {
             store_answer(answer)
         }
         // The one-part form's answer is XML about an upload that the client knows nothing of.
@@ -213,8 +221,8 @@ fn applied(tag: &Tag, recognised: bool, findings: Findings) -> Response<Response
                     headers.insert(name.clone(), value.clone());
                 }
             }
-            if let Tag::Version(etag) = tag
-                && let Ok(value) = HeaderValue::from_str(&format!("\"{etag}\""))
+            if let Tag::Version(tag) = tag
+                && let Ok(value) = HeaderValue::from_str(&format!("\"{}\"", dialect.etag_of(tag)))
             {
                 headers.insert(header::ETAG, value);
             }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use http::{Method, Response};
 
 use super::body::ClientBody;
-use super::fenced_write::refuse_encryption;
 use super::plan::protocol_of;
 use super::scopes::Slot;
 use super::{Proxy, ResponseBody, Understood, body, respond};
@@ -93,7 +92,7 @@ impl Proxy {
         plan.refuse(crate::s3::Write::Complete)?;
         let protocol = protocol_of(&self.0.settings, &place, &plan);
         let scope = &place.scope;
-        refuse_encryption(&request.parts.headers, protocol.tags)?;
+        self.refuse_headers(&request.parts.headers, protocol.tags)?;
         let slot = self.0.scopes.slot(scope);
         // The record is asked: what a stale holder uploads would be taken in for nothing.
         self.learn(scope, &slot).await?;

@@ -73,11 +73,12 @@ pub async fn examine(
     options: Options,
     progress: &dyn Progress,
 ) -> Result<Report, ExamineError> {
+    let edge = store::edge(&config.backend, store.credentials.clone()).await?;
     let upstream = store::upstream(
         &store.url,
         &config.backend,
-        store.credentials.clone(),
-        config.fence.signature_lifetime_seconds.duration().as_secs(),
+        edge,
+        store::Lifetimes::of(&config.backend, &config.fence).signature,
         config.fence.assembly_seconds_max.duration(),
     )?;
     let identity = identity(config, &store.url);
@@ -114,7 +115,10 @@ pub(super) fn identity(config: &Config, url: &BackendUrl) -> StoreIdentity {
     StoreIdentity {
         url: format!("{}://{}", url.scheme(), url.authority()),
         region: config.backend.region.clone(),
-        dialect: Dialect::S3,
+        dialect: match config.backend.dialect {
+            config::Dialect::S3 => Dialect::S3,
+            config::Dialect::Gcs => Dialect::Gcs,
+        },
         server: None,
     }
 }
@@ -241,7 +245,9 @@ impl Shelf {
 pub async fn save(config: &Config, store: &Store, report: &Report) -> Result<(), ExamineError> {
     let timeout = config.ledger.timeout_seconds.duration();
     let (http, credentials) = (store.http.clone(), store.credentials.clone());
-    let client = store::sdk_client(&store.url, &config.backend, http, credentials, timeout);
+    let backend = &config.backend;
+    let edge = store::edge(backend, credentials.clone()).await?;
+    let client = store::ledger_client(&store.url, backend, http, credentials, &edge, timeout);
     Shelf::new(client, config).keep(report.clone()).await
 }
 

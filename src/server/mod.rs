@@ -3,6 +3,7 @@
 pub mod certificates;
 pub mod examine;
 mod examiner;
+mod google;
 pub(crate) mod pem;
 mod plan;
 mod secret_file;
@@ -13,7 +14,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use tokio::task::JoinHandle;
@@ -25,7 +25,7 @@ pub use self::plan::PlanError;
 use self::store::StoreError;
 use crate::admin::{self, Admin, AdminGate, AdminTokens, Readiness};
 use crate::auth::{AccessKeyId, CredentialsError, KeyRing, SecretKey};
-use crate::config::{AuthMode, BackendUrl, Config};
+use crate::config::{AuthMode, BackendUrl, Config, GoogleCredentials};
 use crate::doctor::ExaminationError;
 use crate::fence::Rules;
 use crate::ledger::{Ledger, LedgerBucketError, ObjectLedger, ObjectLedgerConfig};
@@ -232,18 +232,15 @@ async fn assemble(
     metrics: Arc<Metrics>,
     readiness: Readiness,
 ) -> Result<Assembled, StartError> {
-    let credentials = store
-        .credentials
-        .provide_credentials()
-        .await
-        .map_err(|error| StartError::NoCredentials(error_chain(&error)))?;
-    let authentication = authentication(config, &credentials)?;
+    let authentication = authentication(config, &store.credentials).await?;
     let timeout = config.ledger.timeout_seconds.duration();
-    let client = store::sdk_client(
+    let edge = store::edge(&config.backend, store.credentials.clone()).await?;
+    let client = store::ledger_client(
         &store.url,
         &config.backend,
-        store.http.clone(),
-        store.credentials.clone(),
+        store.http,
+        store.credentials,
+        &edge,
         timeout,
     );
     let bucket = config.ledger.bucket.as_str();
@@ -268,8 +265,8 @@ async fn assemble(
     let upstream = store::upstream(
         &store.url,
         &config.backend,
-        store.credentials.clone(),
-        config.fence.signature_lifetime_seconds.duration().as_secs(),
+        edge,
+        store::Lifetimes::of(&config.backend, &config.fence).signature,
         config.fence.assembly_seconds_max.duration(),
     )?;
     let examiner = Examiner {
@@ -287,23 +284,37 @@ async fn assemble(
     Ok(Assembled { proxy, examiner, found })
 }
 
-/// Whose requests are taken: by default those that are signed with the store's own pair.
-fn authentication(
+/// Whose requests are taken: by default those that are signed with the store's own pair. That is
+/// asked for in any case where the store is shown one, so that its lack shows at once.
+async fn authentication(
     config: &Config,
-    credentials: &Credentials,
+    provider: &SharedCredentialsProvider,
 ) -> Result<Authentication, StartError> {
-    match (config.auth.mode, &config.auth.credentials_file) {
-        (AuthMode::None, _) => Ok(Authentication::None),
-        (AuthMode::Sigv4, Some(path)) => key_ring(path).map(Authentication::SigV4),
-        (AuthMode::Sigv4, None) => {
-            let wrong = |error: CredentialsError| StartError::ClientCredentials {
-                origin: "the store's credentials".into(),
-                reason: error.to_string(),
-            };
+    let credentials = match config.backend.google_credentials {
+        GoogleCredentials::Oauth => None,
+        GoogleCredentials::Hmac => {
+            let provided = provider.provide_credentials().await;
+            Some(provided.map_err(|error| StartError::NoCredentials(error_chain(&error)))?)
+        }
+    };
+    let wrong = |reason: String| StartError::ClientCredentials {
+        origin: "the store's credentials".into(),
+        reason,
+    };
+    match (config.auth.mode, &config.auth.credentials_file, credentials) {
+        (AuthMode::None, _, _) => Ok(Authentication::None),
+        (AuthMode::Sigv4, Some(path), _) => key_ring(path).map(Authentication::SigV4),
+        (AuthMode::Sigv4, None, Some(credentials)) => {
+            let wrong = |error: CredentialsError| wrong(error.to_string());
             let id = AccessKeyId::new(credentials.access_key_id()).map_err(wrong)?;
             let secret = SecretKey::new(credentials.secret_access_key()).map_err(wrong)?;
             Ok(Authentication::SigV4(KeyRing::single(id, secret)))
         }
+        (AuthMode::Sigv4, None, None) => Err(wrong(
+            "clients need keys of their own with google_credentials = \"oauth\"; see \
+             auth.credentials_file"
+                .to_owned(),
+        )),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::policy::{BucketOperations, BucketRule, Fencing, Per, Policy, Rule};
 use crate::s3::{Bucket, HostSuffixes};
 
 use super::examiner::Found;
-use super::store::{BODILESS_SIGNATURE_SECONDS, EXECUTION_SECONDS_MAX};
+use super::store::Lifetimes;
 
 /// How often an object is read back after an unknown outcome, with a growing pause between.
 const READ_BACKS_MAX: u32 = 4;
@@ -23,6 +23,7 @@ pub(super) fn settings(
     rules: Rules,
 ) -> Settings {
     let fence = &config.fence;
+    let lifetimes = Lifetimes::of(&config.backend, fence);
     Settings {
         authentication,
         token_signature: match config.auth.token_signature {
@@ -49,8 +50,8 @@ pub(super) fn settings(
             intents_max: fence.intents_max.as_usize(),
             rounds_max: u32::try_from(fence.attempts_max.get()).unwrap_or(u32::MAX),
             read_backs_max: READ_BACKS_MAX,
-            signature_seconds: fence.signature_lifetime_seconds.duration().as_secs(),
-            bodiless_life_seconds: (BODILESS_SIGNATURE_SECONDS + EXECUTION_SECONDS_MAX).into(),
+            signature_seconds: lifetimes.signature,
+            bodiless_life_seconds: lifetimes.bodiless,
             body_stall_seconds: fence.body_stall_seconds.duration().as_secs(),
             assembly_seconds: fence.assembly_seconds_max.duration().as_secs(),
             rules,
@@ -115,7 +116,12 @@ pub fn policy(config: &Config) -> Policy {
         },
         bucket_operations: rule.bucket_operations.map_or(default_operations, bucket_operations),
     });
-    Policy::new(default, default_operations, rules, tags.collect())
+    let policy = Policy::new(default, default_operations, rules, tags.collect());
+    match config.backend.dialect {
+        config::Dialect::S3 => policy,
+        // A generation comes once, whatever the bucket's entry says.
+        config::Dialect::Gcs => policy.with_unique_tags(),
+    }
 }
 
 fn bucket_operations(operations: config::BucketOperations) -> BucketOperations {

@@ -17,9 +17,12 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::RootCertStore;
 
+use super::google::{GoogleTokens, TOKEN_SECONDS_MAX};
 use super::pem;
-use crate::config::{self, BackendConfig, BackendUrl};
-use crate::upstream::{Addressing, Upstream, UpstreamConfig};
+use crate::config::{self, BackendConfig, BackendUrl, FenceConfig};
+use crate::upstream::{
+    Addressing, Dialect, Edge, Identity, Upstream, UpstreamConfig, sdk_client_behind,
+};
 
 /// For how long the signature of a DELETE is good, in seconds. Short, because nothing else is
 /// admitted on a key whose exclusive DELETE is left behind until it has expired (F9).
@@ -28,6 +31,47 @@ pub const BODILESS_SIGNATURE_SECONDS: u32 = 60;
 /// How long the store may take to carry out a DELETE whose signature it has found to be good, in
 /// seconds. A body's stall bound, which is longer, covers the same for a PUT.
 pub const EXECUTION_SECONDS_MAX: u32 = 60;
+
+/// How much older an operation may be than the OAuth token of a request of it, in seconds: one that
+/// has been going on for longer is not sent any more. Of a request without a body, and of one with.
+const OLDER_THAN_TOKEN_SECONDS: (u32, u64) = (60, 900);
+
+/// For how long a request to the store is good, in seconds (F9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Of a request without a body, counted from its signature, its execution included.
+    pub bodiless: u64,
+    /// Of a request with a body, until it is refused.
+    pub signature: u64,
+}
+
+impl Lifetimes {
+    /// Those that a configuration makes. A signature ends by itself; an OAuth token is good for an
+    /// hour, and so is what was sent with it.
+    #[must_use]
+    pub fn of(backend: &BackendConfig, fence: &FenceConfig) -> Self {
+        let signature = fence.signature_lifetime_seconds.duration().as_secs();
+        match backend.google_credentials {
+            config::GoogleCredentials::Hmac => Self {
+                bodiless: (BODILESS_SIGNATURE_SECONDS + EXECUTION_SECONDS_MAX).into(),
+                signature,
+            },
+            config::GoogleCredentials::Oauth => {
+                let (bodiless, seconds) = token_bounds();
+                Self {
+                    bodiless: (bodiless + EXECUTION_SECONDS_MAX).into(),
+                    signature: signature.max(seconds),
+                }
+            }
+        }
+    }
+}
+
+/// How long after the moment that an operation is signed for its token may be good.
+fn token_bounds() -> (u32, u64) {
+    let (bodiless, other) = OLDER_THAN_TOKEN_SECONDS;
+    (TOKEN_SECONDS_MAX + bodiless, u64::from(TOKEN_SECONDS_MAX) + other)
+}
 
 /// Why the client for the store cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +87,9 @@ pub enum StoreError {
     /// TLS.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
+    /// OAuth.
+    #[error("there is no OAuth token for the store: {0}")]
+    Token(String),
 }
 
 /// The certificate authorities to trust: the system's, and those of the file.
@@ -124,6 +171,59 @@ pub fn sdk_client(
     aws_sdk_s3::Client::from_conf(config)
 }
 
+/// The edge to the store, with the first OAuth token if that is what it shows.
+///
+/// # Errors
+///
+/// [`StoreError`].
+pub async fn edge(
+    backend: &BackendConfig,
+    credentials: SharedCredentialsProvider,
+) -> Result<Arc<Edge>, StoreError> {
+    let identity = match backend.google_credentials {
+        config::GoogleCredentials::Hmac => Identity::Keys(credentials),
+        config::GoogleCredentials::Oauth => {
+            let file = backend.google_service_account_file.as_deref();
+            let tokens = GoogleTokens::begin(file).await.map_err(StoreError::Token)?;
+            let (bodiless_seconds, seconds) = token_bounds();
+            Identity::Tokens { source: Arc::new(tokens), bodiless_seconds, seconds }
+        }
+    };
+    Ok(Arc::new(match backend.dialect {
+        config::Dialect::S3 => Edge::new(Dialect::S3, backend.region.as_str(), identity),
+        // Google's buckets are where they are whatever the signature says.
+        config::Dialect::Gcs => Edge::new(Dialect::Gcs, "auto", identity),
+    }))
+}
+
+/// The SDK's client behind the edge. With OAuth the SDK has no pair to sign with, and what it signs
+/// is not what is sent.
+#[must_use]
+pub fn ledger_client(
+    url: &BackendUrl,
+    backend: &BackendConfig,
+    http: SharedHttpClient,
+    credentials: SharedCredentialsProvider,
+    edge: &Arc<Edge>,
+    timeout: Duration,
+) -> aws_sdk_s3::Client {
+    let credentials = match backend.google_credentials {
+        config::GoogleCredentials::Hmac => credentials,
+        config::GoogleCredentials::Oauth => SharedCredentialsProvider::new(
+            aws_credential_types::Credentials::new("none", "none", None, None, "oauth"),
+        ),
+    };
+    let http = sdk_client_behind(edge, addressing(backend), http);
+    sdk_client(url, backend, http, credentials, timeout)
+}
+
+fn addressing(backend: &BackendConfig) -> Addressing {
+    match backend.addressing {
+        config::Addressing::Path => Addressing::Path,
+        config::Addressing::Virtual => Addressing::Virtual,
+    }
+}
+
 /// The proxy's own client.
 ///
 /// # Errors
@@ -132,7 +232,7 @@ pub fn sdk_client(
 pub fn upstream(
     url: &BackendUrl,
     backend: &BackendConfig,
-    credentials: SharedCredentialsProvider,
+    edge: Arc<Edge>,
     signature_seconds: u64,
     assembly_max: Duration,
 ) -> Result<Arc<Upstream>, StoreError> {
@@ -155,19 +255,17 @@ pub fn upstream(
     let config = UpstreamConfig {
         scheme: url.scheme().clone(),
         authority: url.authority().clone(),
-        region: backend.region.clone(),
-        addressing: match backend.addressing {
-            config::Addressing::Path => Addressing::Path,
-            config::Addressing::Virtual => Addressing::Virtual,
-        },
+        addressing: addressing(backend),
         response_timeout: backend.response_timeout_seconds.duration(),
         assembly_timeout: backend.response_timeout_seconds.duration().max(assembly_max),
         idle_body_timeout: backend.idle_body_timeout_seconds.duration(),
         pool_idle: backend.pool_idle_seconds.duration(),
         pool_idle_connections_max: backend.pool_idle_connections_max.as_usize(),
-        takes_trailers: backend.checksum_trailers == config::ChecksumTrailers::Forward,
+        // Whether Google takes aws-chunked bodies is not known.
+        takes_trailers: backend.checksum_trailers == config::ChecksumTrailers::Forward
+            && backend.dialect == config::Dialect::S3,
         bodiless_signature_seconds: BODILESS_SIGNATURE_SECONDS,
         signature_seconds,
     };
-    Ok(Arc::new(Upstream::new(connector, credentials, config)))
+    Ok(Arc::new(Upstream::new(connector, edge, config)))
 }

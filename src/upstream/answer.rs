@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
+use super::dialect::{Dialect, is_opaque};
 use crate::fence::{Change, Outcome, Tag};
 use crate::s3::strip_quotes;
 
@@ -20,6 +21,8 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// Its body.
     pub body: Bytes,
+    /// What the store speaks.
+    pub dialect: Dialect,
 }
 
 impl Answer {
@@ -29,10 +32,10 @@ impl Answer {
         element(&self.body, "Code")
     }
 
-    /// The object's ETag, from the header.
+    /// The object's tag, from the headers.
     #[must_use]
-    pub fn etag(&self) -> Option<Tag> {
-        super::tag_of(&self.headers)
+    pub fn tag(&self) -> Option<Tag> {
+        self.dialect.tag_of(&self.headers)
     }
 
     /// The text of the first element of this name in its body.
@@ -61,9 +64,9 @@ impl Answer {
                 refusal()
             }
             Change::Delete if self.status.is_success() => Outcome::Applied(Tag::Absent),
-            // A success without an ETag leaves open what is there now.
+            // A success without a tag leaves open what is there now.
             Change::Put(_) if self.status.is_success() => {
-                self.etag().map_or(Outcome::Unknown, Outcome::Applied)
+                self.tag().map_or(Outcome::Unknown, Outcome::Applied)
             }
             Change::Delete | Change::Put(_) => self.refusal(),
         }
@@ -74,8 +77,9 @@ impl Answer {
     #[must_use]
     pub fn assembled(&self) -> Outcome {
         match (self.code().as_deref(), element(&self.body, "ETag")) {
-            (None, Some(etag)) if is_opaque_tag(strip_quotes(&etag)) => {
-                Outcome::Applied(Tag::Version(strip_quotes(&etag).to_owned()))
+            // Where the answer names no generation, the object is looked at (F10).
+            (None, Some(etag)) if is_opaque(strip_quotes(&etag)) => {
+                self.dialect.tag(&etag, &self.headers).map_or(Outcome::Unknown, Outcome::Applied)
             }
             (Some("PreconditionFailed" | "ConditionalRequestConflict"), _) => Outcome::Refused,
             (Some(_) | None, _) => Outcome::Unknown,
@@ -103,11 +107,6 @@ impl Answer {
             _ => Outcome::Unknown,
         }
     }
-}
-
-/// Whether the text can be an ETag in a header.
-fn is_opaque_tag(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
 }
 
 /// The text of the first element of this name, at any depth.
@@ -152,6 +151,7 @@ mod tests {
         Answer {
             status: StatusCode::from_u16(status).unwrap(),
             headers,
+            dialect: Dialect::S3,
             body: format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code></Error>").into(),
         }
     }
@@ -196,6 +196,24 @@ mod tests {
         }
     }
 
+    fn answer_of(status: StatusCode, headers: HeaderMap, body: Bytes) -> Answer {
+        Answer { status, headers, body, dialect: Dialect::S3 }
+    }
+
+    #[test]
+    fn on_google_a_success_names_its_generation_or_is_looked_after() {
+        let put = Change::Put(Contents::Streamed);
+        let mut shown = answer(200, "", Some("\"e\""));
+        shown.dialect = Dialect::Gcs;
+        assert_eq!(shown.outcome(&put, false), Outcome::Unknown);
+        shown.headers.insert("x-goog-generation", "17".parse().unwrap());
+        assert_eq!(shown.outcome(&put, false), Outcome::Applied(Tag::Version("17/e".into())));
+        shown.body = "<CopyObjectResult><ETag>\"f\"</ETag></CopyObjectResult>".into();
+        assert_eq!(shown.assembled(), Outcome::Applied(Tag::Version("17/f".into())));
+        shown.headers.clear();
+        assert_eq!(shown.assembled(), Outcome::Unknown);
+    }
+
     #[test]
     fn a_success_with_an_error_inside_is_none() {
         let assembly =
@@ -204,7 +222,7 @@ mod tests {
         let outcome = |status: u16, body: &str, exclusive| {
             let status = StatusCode::from_u16(status).unwrap();
             let body = Bytes::copy_from_slice(body.as_bytes());
-            Answer { status, headers: HeaderMap::new(), body }.outcome(&assemble, exclusive)
+            answer_of(status, HeaderMap::new(), body).outcome(&assemble, exclusive)
         };
         let applied = Outcome::Applied(Tag::Version("abc-2".into()));
         let result = "  \n <R><ETag>&quot;abc-2&quot;</ETag></R>";

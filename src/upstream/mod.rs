@@ -15,25 +15,28 @@
 mod answer;
 mod body;
 mod credentials;
+mod dialect;
+mod edge;
+mod exchange;
 mod expect;
 mod framed;
+mod google;
 mod headers;
 mod idle;
 mod multipart;
+mod sdk;
 mod trial;
 mod write;
 
-use std::io;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use aws_credential_types::provider::SharedCredentialsProvider;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body::Body as _;
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -44,23 +47,25 @@ use sha2::{Digest as _, Sha256};
 
 pub use answer::Answer;
 pub use body::{BoxError, OutBody, forms_of, full};
+pub use dialect::Dialect;
+pub use edge::{AccessToken, Edge, Identity, TokenSource};
 pub use framed::{Framed, announce};
 pub use headers::{FENCE_TOKEN, STAMP_OPERATION, STAMP_TOKEN, for_store, remove_hop_by_hop, stamp};
 pub use idle::IdleLimit;
 pub use multipart::query_value;
+pub use sdk::sdk_client_behind;
 pub use trial::{Signing, Trial};
 pub use write::{BodyEnd, HeldWrite, PutBody, WriteAnswer, WriteRequest};
 
-use self::body::{Progress, Watched};
-use self::credentials::CachedCredentials;
+use self::body::Watched;
+use self::edge::Speaker;
+use self::exchange::Failed;
+pub(crate) use self::exchange::error_chain;
 use self::expect::Expectation;
-use crate::auth::{PayloadHash, SignError, SignatureForm, Signer};
+use crate::auth::{PayloadHash, SignError, SignatureForm};
 use crate::clock;
 use crate::fence::{OperationId, Tag, UnfencedPermit};
-use crate::s3::{Bucket, ObjectKey, percent_encode_key, strip_quotes};
-
-/// The largest answer to a write that is read.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+use crate::s3::{Bucket, ObjectKey, percent_encode_key};
 
 /// Where the bucket goes in requests to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +83,6 @@ pub struct UpstreamConfig {
     pub scheme: Scheme,
     /// Host, and port where it is not the scheme's.
     pub authority: Authority,
-    /// The region to sign for.
-    pub region: String,
     /// Where the bucket goes.
     pub addressing: Addressing,
     /// How long the store may take between the last byte of a request and the head of its answer.
@@ -105,7 +108,7 @@ pub struct UpstreamConfig {
 #[derive(Debug)]
 pub struct Upstream {
     http: Client<HttpsConnector<HttpConnector>, Watched>,
-    credentials: CachedCredentials,
+    edge: Arc<Edge>,
     config: UpstreamConfig,
 }
 
@@ -160,23 +163,6 @@ pub struct Observed {
     pub headers: HeaderMap,
 }
 
-/// Why an exchange failed.
-enum Failed {
-    /// The connection ended before an answer.
-    Closed(String),
-    /// Anything else.
-    Otherwise(SendError),
-}
-
-impl From<Failed> for SendError {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Closed(why) => Self::Lost(why),
-            Failed::Otherwise(error) => error,
-        }
-    }
-}
-
 impl From<SignError> for SendError {
     fn from(error: SignError) -> Self {
         Self::Unsent(error.to_string())
@@ -188,7 +174,7 @@ impl Upstream {
     #[must_use]
     pub fn new(
         connector: HttpsConnector<HttpConnector>,
-        credentials: SharedCredentialsProvider,
+        edge: Arc<Edge>,
         config: UpstreamConfig,
     ) -> Self {
         let http = Client::builder(TokioExecutor::new())
@@ -196,7 +182,32 @@ impl Upstream {
             .pool_idle_timeout(config.pool_idle)
             .pool_max_idle_per_host(config.pool_idle_connections_max)
             .build(connector);
-        Self { http, credentials: CachedCredentials::new(credentials), config }
+        Self { http, edge, config }
+    }
+
+    /// What the store speaks.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.edge.dialect()
+    }
+
+    /// The tag of an object that the store shows with these headers.
+    #[must_use]
+    pub fn tag_of(&self, headers: &HeaderMap) -> Option<Tag> {
+        self.dialect().tag_of(headers)
+    }
+
+    /// The first header that a request of a client cannot be forwarded with, because the store's
+    /// dialect has no words for it.
+    #[must_use]
+    pub fn unspeakable<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        self.edge.unspeakable(headers, Speaker::Client)
+    }
+
+    /// The same of a fenced write.
+    #[must_use]
+    pub fn unspeakable_write<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        self.edge.unspeakable(headers, Speaker::Proxy)
     }
 
     /// Whether the store takes checksums in trailers.
@@ -218,8 +229,17 @@ impl Upstream {
         body: OutBody,
         payload: PayloadHash,
     ) -> Result<Response<IdleLimit>, SendError> {
-        let repeatable = matches!(method, Method::GET | Method::HEAD) && body.is_end_stream();
-        let request = self.sign(method, route, headers, payload, clock::now(), None).await?;
+        let request = self.sign_as(Speaker::Client, method, route, headers, payload).await?;
+        self.read(request, body).await
+    }
+
+    async fn read(
+        &self,
+        request: Request<()>,
+        body: OutBody,
+    ) -> Result<Response<IdleLimit>, SendError> {
+        let repeatable =
+            matches!(*request.method(), Method::GET | Method::HEAD) && body.is_end_stream();
         let again = repeatable.then(|| request.clone());
         let timeout = self.config.response_timeout;
         let first = self.try_exchange(request.map(|()| body), timeout).await;
@@ -247,7 +267,7 @@ impl Upstream {
         payload: PayloadHash,
     ) -> Result<Response<IdleLimit>, SendError> {
         let UnfencedPermit { .. } = permit;
-        let request = self.sign(method, route, headers, payload, clock::now(), None).await?;
+        let request = self.sign_as(Speaker::Client, method, route, headers, payload).await?;
         let request = request.map(|()| body);
         if !request.headers().contains_key(header::EXPECT) {
             return Ok(self.limited(self.exchange(request).await?));
@@ -272,8 +292,9 @@ impl Upstream {
         let stamp = stamp.and_then(|stamp| stamp.to_str().ok()?.parse().ok());
         let tag = match status {
             StatusCode::NOT_FOUND => Tag::Absent,
-            StatusCode::OK => tag_of(&headers)
-                .ok_or_else(|| SendError::Lost("the object was shown without an ETag".into()))?,
+            StatusCode::OK => self
+                .tag_of(&headers)
+                .ok_or_else(|| SendError::Lost("the object was shown without a tag".into()))?,
             status => return Err(SendError::Lost(format!("HEAD was answered {status}"))),
         };
         Ok(Observed { tag, stamp, headers })
@@ -285,9 +306,14 @@ impl Upstream {
     ///
     /// When the store does not answer.
     pub async fn head(&self, route: &Route) -> Result<(StatusCode, HeaderMap), SendError> {
-        let (headers, empty) = (HeaderMap::new(), full(Bytes::new()));
-        let answer =
-            self.send_read(Method::HEAD, route, headers, empty, PayloadHash::Empty).await?;
+        // Google's front end unpacks what is stored packed, and says so, unless the client takes it.
+        let mut headers = HeaderMap::new();
+        if self.dialect() == Dialect::Gcs {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        let payload = PayloadHash::Empty;
+        let request = self.sign_as(Speaker::Proxy, Method::HEAD, route, headers, payload).await?;
+        let answer = self.read(request, full(Bytes::new())).await?;
         let (parts, _) = answer.into_parts();
         Ok((parts.status, parts.headers))
     }
@@ -307,7 +333,12 @@ impl Upstream {
     ) -> Result<Answer, SendError> {
         let UnfencedPermit { .. } = permit;
         let payload = PayloadHash::Sha256(Sha256::digest(&body).into());
-        let signed = self.sign(method, route, headers, payload, clock::now(), None).await?;
+        // What is stamped is going to be looked at by the proxy.
+        let speaker = match headers.contains_key(&STAMP_OPERATION) {
+            true => Speaker::Proxy,
+            false => Speaker::Client,
+        };
+        let signed = self.sign_as(speaker, method, route, headers, payload).await?;
         self.call(signed.map(|()| full(body))).await
     }
 
@@ -323,8 +354,8 @@ impl Upstream {
             query: Some("list-type=2&max-keys=1".into()),
         };
         let (headers, empty) = (HeaderMap::new(), full(Bytes::new()));
-        let request =
-            self.sign(Method::GET, &route, headers, PayloadHash::Empty, clock::now(), None).await?;
+        let payload = PayloadHash::Empty;
+        let request = self.sign_as(Speaker::Client, Method::GET, &route, headers, payload).await?;
         let answer = self.call(request.map(|()| empty)).await?;
         match answer.status {
             StatusCode::NOT_FOUND => Ok(true),
@@ -333,6 +364,22 @@ impl Upstream {
         }
     }
 
+    /// A request that no intent waits for.
+    async fn sign_as(
+        &self,
+        speaker: Speaker,
+        method: Method,
+        route: &Route,
+        headers: HeaderMap,
+        payload: PayloadHash,
+    ) -> Result<Request<()>, SendError> {
+        let mut parts = self.head_of(method, route, headers)?;
+        let form = SignatureForm::Header;
+        self.edge.seal(&mut parts, speaker, payload, clock::now(), form).await?;
+        Ok(Request::from_parts(parts, ()))
+    }
+
+    /// A request of the fence's, signed for the moment that it was told.
     async fn sign(
         &self,
         method: Method,
@@ -342,19 +389,25 @@ impl Upstream {
         at: std::time::SystemTime,
         expires_seconds: Option<u32>,
     ) -> Result<Request<()>, SendError> {
-        let credentials = self.credentials.get().await.map_err(|error| {
-            SendError::Unsent(format!("there are no credentials for the store: {error}"))
-        })?;
+        let mut parts = self.head_of(method, route, headers)?;
+        let form = expires_seconds.map_or(SignatureForm::Header, |expires_seconds| {
+            SignatureForm::Query { expires_seconds }
+        });
+        self.edge.seal(&mut parts, Speaker::Proxy, payload, at, form).await?;
+        Ok(Request::from_parts(parts, ()))
+    }
+
+    fn head_of(
+        &self,
+        method: Method,
+        route: &Route,
+        headers: HeaderMap,
+    ) -> Result<http::request::Parts, SendError> {
         let mut request = Request::new(());
         *request.method_mut() = method;
         *request.uri_mut() = self.uri(route)?;
         *request.headers_mut() = headers;
-        let form = expires_seconds.map_or(SignatureForm::Header, |expires_seconds| {
-            SignatureForm::Query { expires_seconds }
-        });
-        let (mut parts, ()) = request.into_parts();
-        Signer::new(credentials, &self.config.region).sign(&mut parts, payload, at, form)?;
-        Ok(Request::from_parts(parts, ()))
+        Ok(request.into_parts().0)
     }
 
     fn uri(&self, route: &Route) -> Result<Uri, SendError> {
@@ -382,81 +435,12 @@ impl Upstream {
             .build()
             .map_err(invalid)
     }
-
-    /// Sends, and waits for the head of the answer as long as the store makes progress.
-    async fn exchange(&self, request: Request<OutBody>) -> Result<Response<Incoming>, SendError> {
-        Ok(self.try_exchange(request, self.config.response_timeout).await?)
-    }
-
-    async fn try_exchange(
-        &self,
-        request: Request<OutBody>,
-        timeout: Duration,
-    ) -> Result<Response<Incoming>, Failed> {
-        let progress = Progress::new();
-        let request = request.map(|body| Watched::new(body, progress.clone()));
-        let mut answer = std::pin::pin!(self.http.request(request));
-        loop {
-            let deadline = progress.since().unwrap_or_else(clock::monotonic) + timeout;
-            tokio::select! {
-                answer = &mut answer => return answer.map_err(|error| {
-                    if error.is_connect() {
-                        Failed::Otherwise(SendError::Unsent(error_chain(&error)))
-                    } else if is_closed(&error) {
-                        Failed::Closed(error_chain(&error))
-                    } else {
-                        Failed::Otherwise(SendError::Lost(error_chain(&error)))
-                    }
-                }),
-                () = tokio::time::sleep_until(deadline.into()) => {
-                    let over = progress.since().is_some_and(|since| {
-                        since + timeout <= clock::monotonic()
-                    });
-                    if over {
-                        let seconds = timeout.as_secs();
-                        let why = format!("no answer within {seconds} s");
-                        return Err(Failed::Otherwise(SendError::Lost(why)));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Sends a request and reads its answer whole.
-    async fn call(&self, request: Request<OutBody>) -> Result<Answer, SendError> {
-        self.call_within(request, self.config.response_timeout).await
-    }
-
-    /// The same, with another limit on how long the answer's head may be waited for.
-    async fn call_within(
-        &self,
-        request: Request<OutBody>,
-        timeout: Duration,
-    ) -> Result<Answer, SendError> {
-        let response = self.try_exchange(request, timeout).await?;
-        let (parts, body) = response.into_parts();
-        let body = IdleLimit::new(body, self.config.idle_body_timeout);
-        let body = Limited::new(body, ANSWER_BYTES_MAX)
-            .collect()
-            .await
-            .map_err(|error| SendError::Lost(error.to_string()))?;
-        let mut headers = parts.headers;
-        remove_hop_by_hop(&mut headers);
-        Ok(Answer { status: parts.status, headers, body: body.to_bytes() })
-    }
 }
 
 /// `Content-MD5` of a body.
 pub(crate) fn content_md5(body: &[u8]) -> HeaderValue {
     let text = BASE64_STANDARD.encode(Md5::digest(body));
     HeaderValue::from_str(&text).expect("base64 is ASCII")
-}
-
-/// The tag of an object that is shown with these headers.
-#[must_use]
-pub fn tag_of(headers: &HeaderMap) -> Option<Tag> {
-    let etag = strip_quotes(headers.get(header::ETAG)?.to_str().ok()?);
-    (!etag.is_empty()).then(|| Tag::Version(etag.to_owned()))
 }
 
 /// The moment that the fence told to sign with.
@@ -467,28 +451,4 @@ fn signing_time(seconds: u64) -> std::time::SystemTime {
 /// The length of a body, as the store wants to know it beforehand.
 pub(crate) fn set_length(headers: &mut HeaderMap, length: u64) {
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-}
-
-/// Whether a connection ended where an answer was to come.
-fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.any(|cause| {
-        cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
-            || cause.downcast_ref::<io::Error>().is_some_and(|error| {
-                error.kind() == io::ErrorKind::ConnectionReset
-                    || error.kind() == io::ErrorKind::BrokenPipe
-            })
-    })
-}
-
-/// An error with its causes, on one line.
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

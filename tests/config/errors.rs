@@ -166,6 +166,22 @@ fn settings_that_do_not_go_together_are_named() {
             "test.toml:2: backend.url: http://127.0.0.1:9000 is this proxy's own address",
         ),
         (
+            "[backend]\ngoogle_credentials = \"oauth\"\n[auth]\ncredentials_file = \"keys\"\n",
+            "test.toml:2: backend.google_credentials: \"oauth\" is for dialect = \"gcs\"",
+        ),
+        (
+            "[backend]\ndialect = \"gcs\"\ngoogle_credentials = \"oauth\"\n",
+            "configuration: auth.credentials_file: has to be given with",
+        ),
+        (
+            "[backend]\ndialect = \"gcs\"\ngoogle_service_account_file = \"key.json\"\n",
+            "test.toml:3: backend.google_service_account_file: has no effect without",
+        ),
+        (
+            "[backend]\ndialect = \"gcs\"\nconditional_complete = \"conditional\"\n",
+            "test.toml:3: backend.conditional_complete: cannot be \"conditional\"",
+        ),
+        (
             "[tls]\ncertificate_file = \"cert.pem\"\n",
             "configuration: tls.key_file: is not set, and tls.certificate_file is",
         ),

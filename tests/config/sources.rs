@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use fencepost::config::flags::{CommonFlags, ServeFlags};
 use fencepost::config::{
-    AuthMode, Config, Environment, FenceMode, Kind, Origin, Purpose, StaleStatus, Tags, settings,
+    AuthMode, Config, Dialect, Environment, FenceMode, Kind, Origin, Purpose, StaleStatus, Tags,
+    settings,
 };
 
 use crate::{environment, file, problems, set, variables};
@@ -46,6 +47,7 @@ fn every_setting_has_a_variable_of_its_own_that_sets_it() {
             "tls.client_ca_file",
             "backend.url",
             "backend.ca_file",
+            "backend.google_service_account_file",
             "auth.credentials_file",
             "admin.token_file",
             "ledger.prefix",
@@ -94,6 +96,7 @@ fn flags_are_settings() {
     let text = |text: &str| Some(text.to_owned());
     let flags = ServeFlags {
         backend: text("http://store.test"),
+        dialect: text("gcs"),
         region: text("eu-west-1"),
         create_ledger: true,
         common: CommonFlags {
@@ -118,6 +121,7 @@ fn flags_are_settings() {
     let mut expected = Config::default();
     expected.backend = fencepost::config::BackendConfig {
         url: config.backend.url.clone(),
+        dialect: Dialect::Gcs,
         region: "eu-west-1".to_owned(),
         ..expected.backend
     };
@@ -133,4 +137,23 @@ fn flags_are_settings() {
     let sources = flags.sources(Environment::default()).unwrap();
     let error = Config::load(&sources, Purpose::Serve).unwrap_err();
     assert_eq!(error.problems()[0].origin, Origin::Flag("--backend".to_owned()));
+}
+
+/// Google's own variable names the key file, where one is asked for.
+#[test]
+fn googles_variable_names_the_key_file() {
+    let given = [
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/etc/key.json"),
+        ("FENCEPOST_BACKEND_DIALECT", "gcs"),
+        ("FENCEPOST_AUTH_CREDENTIALS_FILE", "/etc/clients"),
+    ];
+    let load = |more: &[(&str, &str)]| {
+        let sources = variables(&[&given[..], more].concat());
+        Config::load(&sources, Purpose::Other).unwrap().backend.google_service_account_file
+    };
+    assert_eq!(load(&[]), None, "with an HMAC key nobody asks for it");
+    let oauth = ("FENCEPOST_BACKEND_GOOGLE_CREDENTIALS", "oauth");
+    assert_eq!(load(&[oauth]), Some("/etc/key.json".into()));
+    let own = ("FENCEPOST_BACKEND_GOOGLE_SERVICE_ACCOUNT_FILE", "/etc/own.json");
+    assert_eq!(load(&[oauth, own]), Some("/etc/own.json".into()));
 }

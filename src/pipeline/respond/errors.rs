@@ -59,7 +59,7 @@ pub(super) fn protected(place: &Place) -> &'static str {
     if place.scope.holds_many() { "this scope" } else { "this object" }
 }
 
-pub(super) fn condition_failed(failure: ConditionFailure) -> S3Error {
+pub(in super::super) fn condition_failed(failure: ConditionFailure) -> S3Error {
     let precondition = |name: &str| {
         S3Error::new(
             StatusCode::PRECONDITION_FAILED,
@@ -296,6 +296,15 @@ pub(in super::super) fn copy_changes_nothing() -> S3Error {
 pub(in super::super) fn source_not_readable(status: StatusCode) -> S3Error {
     let code = if status == StatusCode::FORBIDDEN { "AccessDenied" } else { "InvalidRequest" };
     S3Error::new(status, code, "The source of the copy cannot be read.")
+}
+
+/// A header that the store's dialect has no words for. It is refused, never left out.
+pub(in super::super) fn unspeakable_header(header: &str) -> S3Error {
+    let message = format!(
+        "The store behind this proxy is Google Cloud Storage, which has no counterpart to the \
+         header {header}."
+    );
+    S3Error::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message).element("Header", header)
 }
 
 pub(in super::super) fn unsupported_encryption(header: &'static str) -> S3Error {
