@@ -95,6 +95,8 @@ pub struct Examination<'a> {
     pub versioned: Versioned,
     /// How ETags are written, if that is not to be found out.
     pub quotes: Option<EtagQuotes>,
+    /// Whether requests are signed. OAuth's tokens run out by themselves.
+    pub signs: bool,
     /// What is taken for granted.
     pub trust: Trust,
     /// Who watches.
@@ -159,8 +161,17 @@ impl Examination<'_> {
         if !buckets.iter().any(|bucket| bucket.versioning.keeps_versions()) {
             remarks.push("no bucket that keeps versions was tried".to_owned());
         }
-        let put = buckets[0].verdicts.get(&Operation::Put);
-        let safe = put.is_some_and(|verdict| verdict.plan == Plan::Conditional);
+        let put = |bucket: &BucketReport| bucket.verdicts.get(&Operation::Put).cloned();
+        let safe = put(&buckets[0]).is_some_and(|verdict| verdict.plan == Plan::Conditional);
+        for bucket in buckets.iter().skip(1) {
+            if let Some(verdict) = put(bucket).filter(|verdict| verdict.plan == Plan::Refused) {
+                let because = verdict.because;
+                remarks.push(format!(
+                    "nothing can be fenced in buckets that keep versions, and serve refuses to: \
+                     {because}"
+                ));
+            }
+        }
         Ok(Report {
             format: FORMAT,
             fencepost: env!("CARGO_PKG_VERSION").to_owned(),
@@ -261,7 +272,7 @@ impl Examination<'_> {
             EtagQuotes::Quoted => Quotes::Quoted,
             EtagQuotes::Bare => Quotes::Bare,
         });
-        facts.clock_skew_seconds = signatures::run(bench, depth).await;
+        facts.clock_skew_seconds = signatures::run(bench, depth, self.signs).await;
         facts.tags = tags::run(bench, depth).await;
         facts.aliases = keys::run(bench).await;
         deletes::run(bench, dialect, depth).await;

@@ -40,12 +40,23 @@ pub fn conclusion(report: &Report) -> String {
     let first = report.buckets.first();
     let put = first.and_then(|bucket| bucket.verdicts.get(&super::report::Operation::Put));
     match (report.safe, put) {
+        (true, _) if refused_with_versions(report) => {
+            "A fence on this store is safe in buckets that keep no versions, and NOT in others."
+                .to_owned()
+        }
         (true, _) => "A fence on this store is safe.".to_owned(),
         (false, Some(put)) => {
             format!("A fence on this store is NOT safe. PutObject: {}.", put.because)
         }
         (false, None) => "A fence on this store is NOT safe: nothing was tried.".to_owned(),
     }
+}
+
+fn refused_with_versions(report: &Report) -> bool {
+    report.buckets.iter().skip(1).any(|bucket| {
+        let put = bucket.verdicts.get(&super::report::Operation::Put);
+        put.is_some_and(|verdict| verdict.plan == Plan::Refused)
+    })
 }
 
 fn line(text: &mut String, line: &str) {

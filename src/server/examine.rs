@@ -104,6 +104,7 @@ pub(super) async fn examine_by(
         time_max: options.time_max,
         versioned: options.versioned,
         quotes: quotes(backend),
+        signs: backend.google_credentials == config::GoogleCredentials::Hmac,
         trust: trust(backend),
         progress,
     };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::examine::{Kept, trust};
 use crate::config::{
-    BackendConfig, ConditionalComplete, ConditionalCopy, ConditionalDelete, KeyAliasing,
+    BackendConfig, ConditionalComplete, ConditionalCopy, ConditionalDelete, Dialect, KeyAliasing,
 };
 use crate::doctor::report::{Alias, BucketReport, Operation, Plan, Quotes, Report, Verdict};
 use crate::doctor::verdict::{FAILS, Trust, UNTRIED, verdicts};
@@ -95,7 +95,8 @@ pub(super) fn plan(backend: &BackendConfig, known: &Known<'_>) -> Result<StorePl
         pins_copy_source: facts.pins_copy_source == Some(true),
         unversioned,
         versioned,
-        trusts_tags: trust.tags,
+        // Google's generations are what makes them unique, not the bucket.
+        trusts_tags: trust.tags || backend.dialect == Dialect::Gcs,
         trusts_versions: trust.versions,
     })
 }
