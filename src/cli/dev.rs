@@ -43,10 +43,22 @@ pub(crate) struct DevFlags {
 pub(crate) enum Profile {
     /// Amazon S3: conditional writes, ETags that repeat
     Aws,
+    /// Amazon S3, directory bucket: every write has an ETag of its own, no versions
+    AwsExpress,
     /// Amazon S3 with SSE-KMS: every write has an ETag of its own
     AwsKms,
-    /// MinIO: DELETE ignores If-Match
+    /// MinIO: DELETE and Copy ignore conditions, keys are paths
     Minio,
+    /// Cloudflare R2: DELETE ignores conditions, a key is written once in a second
+    R2,
+    /// Ceph RGW 16: conditions on PUT alone, ETags without quotes, 500 for the losers of a race
+    Ceph,
+    /// Wasabi: ignores the conditions of writes; the proxy refuses it
+    Wasabi,
+    /// Garage: ignores the conditions of writes; the proxy refuses it
+    Garage,
+    /// DigitalOcean Spaces: conditions on PUT alone
+    Spaces,
     /// A store that ignores conditions; the proxy refuses it
     Liar,
     /// A store that checks conditions, then acts; the proxy refuses it
@@ -57,8 +69,14 @@ impl From<Profile> for devstore::Profile {
     fn from(profile: Profile) -> Self {
         match profile {
             Profile::Aws => Self::Aws,
+            Profile::AwsExpress => Self::AwsExpress,
             Profile::AwsKms => Self::AwsKms,
             Profile::Minio => Self::Minio,
+            Profile::R2 => Self::R2,
+            Profile::Ceph => Self::Ceph,
+            Profile::Wasabi => Self::Wasabi,
+            Profile::Garage => Self::Garage,
+            Profile::Spaces => Self::Spaces,
             Profile::Liar => Self::Liar,
             Profile::Racy => Self::Racy,
         }
