@@ -7,8 +7,8 @@ use std::time::Duration;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use clap::{Args, ValueEnum};
-use fencepost::config::Config;
 use fencepost::config::flags::CommonFlags;
+use fencepost::config::{Config, Dialect};
 use fencepost::devstore::{self, DevStore};
 use fencepost::listener;
 use fencepost::server::{Server, Store, store};
@@ -59,6 +59,8 @@ pub(crate) enum Profile {
     Garage,
     /// DigitalOcean Spaces: conditions on PUT alone
     Spaces,
+    /// Google Cloud Storage: conditions on generations; the proxy speaks its dialect
+    Gcs,
     /// A store that ignores conditions; the proxy refuses it
     Liar,
     /// A store that checks conditions, then acts; the proxy refuses it
@@ -77,6 +79,7 @@ impl From<Profile> for devstore::Profile {
             Profile::Wasabi => Self::Wasabi,
             Profile::Garage => Self::Garage,
             Profile::Spaces => Self::Spaces,
+            Profile::Gcs => Self::Gcs,
             Profile::Liar => Self::Liar,
             Profile::Racy => Self::Racy,
         }
@@ -94,6 +97,9 @@ pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failu
     embedded.create_bucket(FIRST_BUCKET).await?;
     let running = embedded.start().await?;
     config.ledger.create = true;
+    if flags.profile == Profile::Gcs {
+        config.backend.dialect = Dialect::Gcs;
+    }
     let (id, secret) = (embedded.access_key_id(), embedded.secret_access_key());
     let credentials = Credentials::new(id, secret, None, None, "the embedded store");
     let store = Store {
