@@ -10,12 +10,20 @@ mod conditions;
 mod disk;
 #[path = "devstore/faults.rs"]
 mod faults;
+#[path = "devstore/gcs.rs"]
+mod gcs;
+#[path = "devstore/goog4.rs"]
+mod goog4;
 #[path = "devstore/integrity.rs"]
 mod integrity;
 #[path = "devstore/interleaving.rs"]
 mod interleaving;
 #[path = "devstore/objects.rs"]
 mod objects;
+#[path = "devstore/operations.rs"]
+mod operations;
+#[path = "devstore/profiles.rs"]
+mod profiles;
 #[path = "devstore/races.rs"]
 mod races;
 #[path = "devstore/raw.rs"]
@@ -29,6 +37,7 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use fencepost::devstore::{DevStore, Profile, RunningStore};
 use std::fmt::Debug;
+use std::time::Duration;
 
 const BUCKET: &str = "bucket";
 
@@ -48,7 +57,9 @@ fn client(running: &RunningStore) -> Client {
 }
 
 async fn start(profile: Profile) -> (RunningStore, Client) {
-    let running = DevStore::start_for_test(profile).await.unwrap();
+    // As fast as the test likes.
+    let store = DevStore::builder().profile(profile).history(true).write_interval(Duration::ZERO);
+    let running = store.build().unwrap().start().await.unwrap();
     running.store().create_bucket(BUCKET).await.unwrap();
     let client = client(&running);
     (running, client)

@@ -7,8 +7,8 @@ use std::time::Duration;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use clap::{Args, ValueEnum};
-use fencepost::config::Config;
 use fencepost::config::flags::CommonFlags;
+use fencepost::config::{Config, Dialect};
 use fencepost::devstore::{self, DevStore};
 use fencepost::listener;
 use fencepost::server::{Server, Store, store};
@@ -43,10 +43,24 @@ pub(crate) struct DevFlags {
 pub(crate) enum Profile {
     /// Amazon S3: conditional writes, ETags that repeat
     Aws,
+    /// Amazon S3, directory bucket: every write has an ETag of its own, no versions
+    AwsExpress,
     /// Amazon S3 with SSE-KMS: every write has an ETag of its own
     AwsKms,
-    /// MinIO: DELETE ignores If-Match
+    /// MinIO: DELETE and Copy ignore conditions, keys are paths
     Minio,
+    /// Cloudflare R2: DELETE ignores conditions, a key is written once in a second
+    R2,
+    /// Ceph RGW 16: conditions on PUT alone, ETags without quotes, 500 for the losers of a race
+    Ceph,
+    /// Wasabi: ignores the conditions of writes; the proxy refuses it
+    Wasabi,
+    /// Garage: ignores the conditions of writes; the proxy refuses it
+    Garage,
+    /// DigitalOcean Spaces: conditions on PUT alone
+    Spaces,
+    /// Google Cloud Storage: conditions on generations; the proxy speaks its dialect
+    Gcs,
     /// A store that ignores conditions; the proxy refuses it
     Liar,
     /// A store that checks conditions, then acts; the proxy refuses it
@@ -57,8 +71,15 @@ impl From<Profile> for devstore::Profile {
     fn from(profile: Profile) -> Self {
         match profile {
             Profile::Aws => Self::Aws,
+            Profile::AwsExpress => Self::AwsExpress,
             Profile::AwsKms => Self::AwsKms,
             Profile::Minio => Self::Minio,
+            Profile::R2 => Self::R2,
+            Profile::Ceph => Self::Ceph,
+            Profile::Wasabi => Self::Wasabi,
+            Profile::Garage => Self::Garage,
+            Profile::Spaces => Self::Spaces,
+            Profile::Gcs => Self::Gcs,
             Profile::Liar => Self::Liar,
             Profile::Racy => Self::Racy,
         }
@@ -76,6 +97,9 @@ pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failu
     embedded.create_bucket(FIRST_BUCKET).await?;
     let running = embedded.start().await?;
     config.ledger.create = true;
+    if flags.profile == Profile::Gcs {
+        config.backend.dialect = Dialect::Gcs;
+    }
     let (id, secret) = (embedded.access_key_id(), embedded.secret_access_key());
     let credentials = Credentials::new(id, secret, None, None, "the embedded store");
     let store = Store {

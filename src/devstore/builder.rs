@@ -4,10 +4,12 @@ use super::access::Access;
 use super::clock::StoreClock;
 use super::disk::{Disk, Medium};
 use super::faults::{Faults, Rule};
+use super::gcs::Gcs;
 use super::history::{Change, History};
 use super::index::Index;
 use super::ops::Operations;
-use super::profile::Profile;
+use super::pace::Pace;
+use super::profile::{Dialect, Profile};
 use super::serve::{Server, Serving};
 use super::store::Store;
 use bytes::Bytes;
@@ -33,9 +35,6 @@ pub const SECRET_ACCESS_KEY: &str = "fencepost-dev-secret-access-key";
 /// How long a request's body may stop arriving, unless told otherwise.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long [`Profile::Racy`] waits between looking and acting, unless told otherwise.
-const RACE_WINDOW: Duration = Duration::from_millis(25);
-
 /// The settings of a store.
 #[derive(Debug)]
 pub struct DevStoreBuilder {
@@ -46,7 +45,8 @@ pub struct DevStoreBuilder {
     history: bool,
     clock_offset_ms: i64,
     body_idle_timeout: Duration,
-    race_window: Duration,
+    race_window: Option<Duration>,
+    write_interval: Option<Duration>,
     faults: Faults,
 }
 
@@ -60,7 +60,8 @@ impl Default for DevStoreBuilder {
             history: false,
             clock_offset_ms: 0,
             body_idle_timeout: BODY_IDLE_TIMEOUT,
-            race_window: RACE_WINDOW,
+            race_window: None,
+            write_interval: None,
             faults: Faults::default(),
         }
     }
@@ -110,10 +111,20 @@ impl DevStoreBuilder {
         self
     }
 
-    /// How long [`Profile::Racy`] waits between looking and acting; 25 ms unless told.
+    /// How long [`Profile::Racy`] and [`Profile::Ceph`] wait between looking and acting; 25 ms and
+    /// 3 ms unless told. No other profile waits.
     #[must_use]
     pub fn race_window(mut self, window: Duration) -> Self {
-        self.race_window = window;
+        self.race_window = Some(window);
+        self
+    }
+
+    /// The shortest time between two writes of one key, zero for none: a second for
+    /// [`Profile::R2`], none for the others unless told. Faster ones are refused with a 429
+    /// (`TooManyRequests`, `SlowDown` of [`Profile::Gcs`]).
+    #[must_use]
+    pub fn write_interval(mut self, interval: Duration) -> Self {
+        self.write_interval = Some(interval);
         self
     }
 
@@ -144,9 +155,14 @@ impl DevStoreBuilder {
                 (Medium::Disk(disk), index)
             }
         };
+        let behaviour = self.profile.behaviour();
         let store = Arc::new(Store {
             profile: self.profile,
-            behaviour: self.profile.behaviour(),
+            behaviour,
+            pace: Pace::new(
+                self.write_interval.unwrap_or(behaviour.write_interval),
+                behaviour.too_fast,
+            ),
             clock: StoreClock::new(self.clock_offset_ms),
             history: History::new(self.history),
             medium,
@@ -163,8 +179,13 @@ impl DevStoreBuilder {
         // Judged by the store's own clock instead; see `access`.
         config.presigned_url_max_skew_time_secs = u32::MAX;
         service.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+        let gcs = match behaviour.dialect {
+            Dialect::S3 => None,
+            Dialect::Gcs => Some(Gcs::new(&self.access_key_id, &self.secret_access_key)),
+        };
         let server = Server {
             store,
+            gcs,
             service: service.build(),
             faults: self.faults,
             body_idle_timeout: self.body_idle_timeout,
@@ -260,6 +281,14 @@ impl DevStore {
     /// Shifts the store's clock from now on; see [`DevStoreBuilder::clock_offset_ms`].
     pub fn set_clock_offset_ms(&self, offset_ms: i64) {
         self.server.store.clock.set_offset_ms(offset_ms);
+    }
+
+    /// Lets requests with this OAuth token in until it expires, by the store's clock; of an effect
+    /// with [`Profile::Gcs`] only. Said again, the last word counts.
+    pub fn add_bearer_token(&self, token: &str, expires: SystemTime) {
+        if let Some(gcs) = &self.server.gcs {
+            gcs.add_token(token, expires);
+        }
     }
 
     /// The access key id that requests are signed with.

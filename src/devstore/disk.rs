@@ -252,6 +252,8 @@ impl Disk {
                     stored.into_versions(&mut |name, len| blobs.claim(name, len))?;
                 let sequences = versions.iter().map(|version| version.sequence);
                 index.sequence = sequences.fold(index.sequence, u64::max);
+                let generations = versions.iter().map(|version| version.generation);
+                index.generation = generations.fold(index.generation, u64::max);
                 bucket.keys.insert(key, versions);
             }
             for path in list(&directory.join("uploads"))? {

@@ -4,10 +4,11 @@
 //! one) by one call under the one lock that [`Store`] holds: that is what makes conditional writes
 //! atomic. Bodies are received before and are only referred to here.
 
-use super::conditions::{KeyState, WriteCondition};
+use super::conditions::{KeyState, Refusal, WriteCondition};
 use super::history::{Change, ChangeKind};
 use super::multipart::Uploads;
 use super::object::{Content, NULL_VERSION, Version};
+use super::profile::DeleteAbsent;
 use super::store::{Store, random_id};
 use s3s::{S3Result, s3_error};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,8 @@ pub(super) struct Index {
     pub(super) buckets: BTreeMap<String, Bucket>,
     /// The number of the last change.
     pub(super) sequence: u64,
+    /// The largest generation so far.
+    pub(super) generation: u64,
     /// A change could not be saved, so memory and disk may differ: nothing is served any more.
     pub(super) failed: bool,
 }
@@ -80,8 +83,12 @@ impl Bucket {
 
     /// The state of a key as conditions see it.
     pub(super) fn key_state(&self, key: &str) -> KeyState<'_> {
-        let current = self.current(key).map(|(v, content)| (content.etag.as_str(), v.sequence));
-        KeyState { current, deleted: self.deletes.get(key) }
+        let current = self.current(key);
+        KeyState {
+            current: current.map(|(v, content)| (content.etag.as_str(), v.sequence)),
+            generation: current.map_or(0, |(version, _)| version.generation),
+            deleted: self.deletes.get(key),
+        }
     }
 
     fn versions(&self, key: &str) -> &[Arc<Version>] {
@@ -176,9 +183,10 @@ impl Index {
     }
 
     /// Judges a condition without changing anything.
-    pub(super) fn check(&self, target: &Target) -> S3Result<()> {
+    pub(super) fn check(&self, store: &Store, target: &Target) -> S3Result<()> {
         let state = self.bucket(&target.bucket)?.key_state(&target.key);
-        Ok(target.condition.judge(state, target.started)?)
+        let judged = target.condition.judge(state, target.started);
+        Ok(judged.map_err(|refusal| refusal.told(store.behaviour.absent))?)
     }
 
     /// Makes `content` the current version of a key, if the condition holds.
@@ -188,12 +196,14 @@ impl Index {
         target: &Target,
         content: Content,
     ) -> S3Result<Written> {
-        self.check(target)?;
-        let sequence = self.sequence + 1;
+        store.pace.admit(&target.bucket, &target.key)?;
+        self.check(store, target)?;
+        let (sequence, generation) = (self.sequence + 1, self.next_generation(store));
         let bucket = self.bucket(&target.bucket)?;
         let version = Version {
             id: bucket.next_id(),
             sequence,
+            generation,
             modified: store.clock.now(),
             content: Some(content),
         };
@@ -201,6 +211,7 @@ impl Index {
         let version = versions.last().cloned().expect("the new version was just added");
         let shown_id = bucket.shown_id(&version);
         self.replace(store, &target.bucket, &target.key, versions)?;
+        store.pace.note(&target.bucket, &target.key);
         self.record(store, target, ChangeKind::Put, &version);
         Ok(Written { version, shown_id })
     }
@@ -208,12 +219,18 @@ impl Index {
     /// Deletes the current version of a key, or hides it under a delete marker, if the condition
     /// holds.
     pub(super) fn delete(&mut self, store: &Store, target: &Target) -> S3Result<Deleted> {
-        self.check(target)?;
-        let sequence = self.sequence + 1;
+        store.pace.admit(&target.bucket, &target.key)?;
+        let existed = self.bucket(&target.bucket)?.current(&target.key).is_some();
+        match store.behaviour.delete_absent {
+            DeleteAbsent::NoSuchKey if !existed => return Err(Refusal::NoSuchKey.into()),
+            DeleteAbsent::NoSuchKey | DeleteAbsent::Succeeds => {}
+        }
+        self.check(store, target)?;
+        let (sequence, generation) = (self.sequence + 1, self.next_generation(store));
         let bucket = self.bucket(&target.bucket)?;
+        let modified = store.clock.now();
         let marker =
-            Version { id: bucket.next_id(), sequence, modified: store.clock.now(), content: None };
-        let existed = bucket.current(&target.key).is_some();
+            Version { id: bucket.next_id(), sequence, generation, modified, content: None };
         let deleted = match bucket.versioning {
             Versioning::Never => {
                 // Nothing is left of the object, so nothing of it is kept: the empty list.
@@ -232,6 +249,7 @@ impl Index {
         };
         self.bucket_mut(&target.bucket)?.deletes.note(&target.key, sequence);
         if existed {
+            store.pace.note(&target.bucket, &target.key);
             self.record(store, target, ChangeKind::Delete, &marker);
         }
         Ok(deleted)
@@ -275,6 +293,13 @@ impl Index {
         self.replace(store, &target.bucket, &target.key, versions)?;
         self.record(store, target, ChangeKind::Tagging, &changed);
         Ok(shown_id)
+    }
+
+    fn next_generation(&mut self, store: &Store) -> u64 {
+        let since = store.clock.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let micros = u64::try_from(since.as_micros()).unwrap_or_default();
+        self.generation = micros.max(self.generation + 1);
+        self.generation
     }
 
     /// The one place where the versions of a key change: saved first, then visible.

@@ -3,15 +3,17 @@
 //!
 //! The wire, XML and signatures are the `s3s` crate's; the storage is its own, because what it is
 //! for is exactly what stores differ in: conditional writes that are atomic as on Amazon S3
-//! ([`Profile::Aws`]), or not at all ([`Profile::Liar`], [`Profile::Racy`]), and everything that
-//! can happen to a request on its way ([`Faults`]). With the history on, a test can look at what
-//! really happened ([`Change`]).
+//! ([`Profile::Aws`]), on some operations alone ([`Profile::Ceph`]), by another protocol
+//! ([`Profile::Gcs`]) or not at all ([`Profile::Liar`], [`Profile::Racy`]), and everything that can
+//! happen to a request on its way ([`Faults`]). With the history on, a test can look at what really
+//! happened ([`Change`]).
 //!
 //! It keeps objects in memory, or in a directory too ([`DevStoreBuilder::data_dir`]), which
 //! survives `kill -9`. Keys are kept byte for byte: `a//b`, `a/./b` and two spellings of one
-//! accent are different keys.
+//! accent are different keys, except where the store of a profile has it otherwise (`keys`).
 //!
-//! The life of a PUT: `serve` (faults, body time-out) → `s3s` (signature, parsing) → `access` (age
+//! The life of a PUT: `serve` (faults, body time-out) → `gcs` (in its profile: Google's signatures
+//! and names) → `s3s` (signature, parsing) → `access` (age
 //! of the signature, unsigned headers) → `ops::object` → `ingest` (stream, checksums) → `index`
 //! (condition and commit under one lock) → `disk` → `history`.
 //!
@@ -45,13 +47,17 @@ mod disk;
 mod errors;
 mod fault_spec;
 mod faults;
+mod gcs;
+mod generation;
 mod history;
 mod index;
 mod ingest;
+mod keys;
 mod listing;
 mod multipart;
 mod object;
 mod ops;
+mod pace;
 mod persist;
 mod profile;
 mod serve;

@@ -17,6 +17,9 @@ pub(super) struct Version {
     pub(super) id: String,
     /// The store's running number of the change that wrote it.
     pub(super) sequence: u64,
+    /// Larger than that of every version before it, also of one that is gone and of one before a
+    /// restart: microseconds since 1970, or one more than the last. What Cloud Storage calls so.
+    pub(super) generation: u64,
     pub(super) modified: SystemTime,
     /// `None` is a delete marker.
     pub(super) content: Option<Content>,

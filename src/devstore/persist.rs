@@ -44,6 +44,9 @@ pub(super) struct StoredKey {
 struct StoredVersion {
     id: String,
     sequence: u64,
+    /// Absent in directories from before there were generations.
+    #[serde(default)]
+    generation: u64,
     modified_ms: u64,
     content: Option<StoredContent>,
 }
@@ -69,6 +72,7 @@ impl StoredKey {
         let versions = versions.iter().map(|version| StoredVersion {
             id: version.id.clone(),
             sequence: version.sequence,
+            generation: version.generation,
             modified_ms: to_ms(version.modified),
             content: version.content.as_ref().map(StoredContent::new),
         });
@@ -82,7 +86,13 @@ impl StoredKey {
         let restore = |stored: StoredVersion| {
             let content = stored.content.map(|content| content.into_content(claim)).transpose()?;
             let modified = from_ms(stored.modified_ms);
-            Ok(Arc::new(Version { id: stored.id, sequence: stored.sequence, modified, content }))
+            Ok(Arc::new(Version {
+                id: stored.id,
+                sequence: stored.sequence,
+                generation: stored.generation,
+                modified,
+                content,
+            }))
         };
         let versions = self.versions.into_iter().map(restore).collect::<io::Result<_>>()?;
         Ok((self.key, versions))

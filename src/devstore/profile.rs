@@ -8,8 +8,12 @@
 //! store asks which profile it has.
 
 mod behaviour;
+mod table;
 
-pub(super) use behaviour::{Behaviour, Commit, Interleaving, Operation, Reads, Tags};
+pub(super) use behaviour::{
+    Absent, Behaviour, Commit, CopyHeaders, DeleteAbsent, Dialect, Interleaving, Keys, Offer,
+    Operation, Reads, Spelling, Tags, TooFast, Trailers,
+};
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,11 +26,29 @@ pub enum Profile {
     /// still arriving is noticed (409 `ConditionalRequestConflict`).
     #[default]
     Aws,
+    /// Amazon S3, directory bucket (S3 Express One Zone): every write gets a new entity tag that is
+    /// no MD5, and there are no versions.
+    AwsExpress,
     /// As [`Aws`](Self::Aws), but every write gets a new random entity tag, as under SSE-KMS.
     AwsKms,
-    /// `MinIO`: as [`Aws`](Self::Aws), but DELETE ignores `If-Match` (single and batch), and nothing
-    /// is ever answered with 409: a condition is judged on the state found when the write commits.
+    /// `MinIO`: DELETE (single and batch) and the destination of a copy ignore conditions, and
+    /// nothing is ever answered with 409: a condition is judged on the state found when the write
+    /// commits. Keys are paths.
     Minio,
+    /// Cloudflare R2: DELETE ignores conditions, a copy has headers of its own for them, a key is
+    /// written once in a second, and keys are in Unicode's normalisation form C.
+    R2,
+    /// Ceph RGW 16: conditions on PUT alone, tags without quotes, 500 for the losers of a race.
+    Ceph,
+    /// Wasabi: ignores every condition of a write.
+    Wasabi,
+    /// Garage: ignores every condition of a write.
+    Garage,
+    /// `DigitalOcean` Spaces: conditions on PUT alone.
+    Spaces,
+    /// Google Cloud Storage, its XML API: conditions on generations in requests of Google's dialect,
+    /// none on uploads in parts, and none of S3's on any write. Generations never repeat.
+    Gcs,
     /// Ignores every precondition of every operation, reads included, and answers success.
     Liar,
     /// Checks the precondition, waits, then acts without looking again.
@@ -35,15 +57,35 @@ pub enum Profile {
 
 impl Profile {
     /// Every profile, in the order of the documentation.
-    pub const ALL: [Self; 5] = [Self::Aws, Self::AwsKms, Self::Minio, Self::Liar, Self::Racy];
+    pub const ALL: [Self; 12] = [
+        Self::Aws,
+        Self::AwsExpress,
+        Self::AwsKms,
+        Self::Minio,
+        Self::R2,
+        Self::Ceph,
+        Self::Wasabi,
+        Self::Garage,
+        Self::Spaces,
+        Self::Gcs,
+        Self::Liar,
+        Self::Racy,
+    ];
 
     /// The name that [`FromStr`] reads.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Aws => "aws",
+            Self::AwsExpress => "aws-express",
             Self::AwsKms => "aws-kms",
             Self::Minio => "minio",
+            Self::R2 => "r2",
+            Self::Ceph => "ceph",
+            Self::Wasabi => "wasabi",
+            Self::Garage => "garage",
+            Self::Spaces => "spaces",
+            Self::Gcs => "gcs",
             Self::Liar => "liar",
             Self::Racy => "racy",
         }
@@ -52,11 +94,18 @@ impl Profile {
     /// What it stands for.
     pub(super) fn behaviour(self) -> &'static Behaviour {
         match self {
-            Self::Aws => &behaviour::AWS,
-            Self::AwsKms => &behaviour::AWS_KMS,
-            Self::Minio => &behaviour::MINIO,
-            Self::Liar => &behaviour::LIAR,
-            Self::Racy => &behaviour::RACY,
+            Self::Aws => &table::AWS,
+            Self::AwsExpress => &table::AWS_EXPRESS,
+            Self::AwsKms => &table::AWS_KMS,
+            Self::Minio => &table::MINIO,
+            Self::R2 => &table::R2,
+            Self::Ceph => &table::CEPH,
+            Self::Wasabi => &table::WASABI,
+            Self::Garage => &table::GARAGE,
+            Self::Spaces => &table::SPACES,
+            Self::Gcs => &table::GCS,
+            Self::Liar => &table::LIAR,
+            Self::Racy => &table::RACY,
         }
     }
 }

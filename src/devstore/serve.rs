@@ -5,6 +5,7 @@
 //! which the fence's expiry rule (F9) counts on.
 
 use super::faults::{Effect, Faults, Strike};
+use super::gcs::Gcs;
 use super::store::{Store, random_id};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue, SERVER};
@@ -49,6 +50,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 pub(super) struct Server {
     pub(super) store: Arc<Store>,
     pub(super) service: S3Service,
+    /// What stands before the service, where clients may speak another dialect.
+    pub(super) gcs: Option<Gcs>,
     pub(super) faults: Faults,
     pub(super) body_idle_timeout: Duration,
 }
@@ -201,7 +204,11 @@ impl Server {
     }
 
     async fn execute(&self, request: Request<Body>) -> Result<Response<Body>, Cut> {
-        match self.service.call(request).await {
+        let answered = match &self.gcs {
+            None => self.service.call(request).await,
+            Some(gcs) => gcs.call(&self.service, self.store.clock.now(), request).await,
+        };
+        match answered {
             Ok(response) => Ok(self.dressed(response)),
             Err(error) => {
                 tracing::error!(error = %StdError::from(error), "a request could not be answered");

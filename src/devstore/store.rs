@@ -1,16 +1,23 @@
 //! The store behind the wire: the index under its lock, its medium, its clock and its history.
 
 use super::clock::StoreClock;
-use super::conditions::WriteCondition;
+use super::conditions::{Asked, WriteCondition};
 use super::disk::Medium;
+use super::generation::Admitted;
 use super::history::History;
 use super::index::{Deleted, Index, Target, Written};
+use super::keys;
 use super::object::Content;
+use super::pace::Pace;
 use super::profile::{Behaviour, Commit, Interleaving, Operation, Profile, Tags};
 use crate::clock;
+use http::Extensions;
 use s3s::{S3Error, S3Result, s3_error};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// How many letters and digits hold 128 bits.
+const ALPHANUMERIC_LEN: usize = 25;
 
 /// Shared by every request.
 #[derive(Debug)]
@@ -20,8 +27,9 @@ pub(super) struct Store {
     pub(super) clock: StoreClock,
     pub(super) history: History,
     pub(super) medium: Medium,
-    /// How long [`Commit::CheckThenAct`] waits between looking and acting.
-    pub(super) race_window: Duration,
+    /// How long to wait between looking and acting, where the profile's own time is not wanted.
+    pub(super) race_window: Option<Duration>,
+    pub(super) pace: Pace,
     pub(super) index: Mutex<Index>,
 }
 
@@ -56,21 +64,22 @@ impl Store {
         }
     }
 
-    /// What is left of a condition in an operation that may ignore it.
-    pub(super) fn effective(
+    /// The condition of a request, as far as this profile looks at it.
+    pub(super) fn condition(
         &self,
         operation: Operation,
         bucket: &str,
-        condition: WriteCondition,
+        asked: Asked<'_>,
+        extensions: &Extensions,
     ) -> S3Result<WriteCondition> {
+        let generations = Admitted::of(extensions).conditions;
+        if !generations.are_free() {
+            return Ok(WriteCondition::Generation(generations));
+        }
         let honours = self.behaviour.honours(operation);
-        let buckets = match condition {
-            WriteCondition::None => return Ok(condition),
-            WriteCondition::Absent => honours.create,
-            WriteCondition::Present | WriteCondition::Match(_) => honours.swap,
-        };
         let versioning = self.read(|index| index.bucket(bucket).map(|bucket| bucket.versioning))?;
-        Ok(if buckets.contain(versioning) { condition } else { WriteCondition::None })
+        let (swap, create) = (honours.swap.contain(versioning), honours.create.contain(versioning));
+        asked.looked_at(swap, create).read(self.behaviour.spelling)
     }
 
     /// Begins a write: the bucket exists, and from here on interleaving changes are noticed.
@@ -103,16 +112,30 @@ impl Store {
         self.write(move |index, store| index.delete(store, &target)).await
     }
 
-    /// [`Commit::CheckThenAct`]: judge now, wait, and let the caller act without a condition.
-    pub(super) async fn open_race_window(&self, target: Target) -> S3Result<Target> {
-        match self.behaviour.commit {
+    /// Where a profile looks at a condition before it acts: judge now, wait, and leave to the
+    /// caller what is left of it.
+    pub(super) async fn open_race_window(&self, mut target: Target) -> S3Result<Target> {
+        let (pause, left): (_, fn(WriteCondition) -> WriteCondition) = match self.behaviour.commit {
             Commit::Atomic => return Ok(target),
-            Commit::CheckThenAct if target.condition == WriteCondition::None => return Ok(target),
-            Commit::CheckThenAct => {}
+            Commit::CheckThenAct(pause) => (pause, |_| WriteCondition::None),
+            Commit::CheckThenSwap(pause) => (pause, WriteCondition::raced),
+        };
+        if target.condition == WriteCondition::None {
+            return Ok(target);
         }
-        self.read(|index| index.check(&target))?;
-        tokio::time::sleep(self.race_window).await;
-        Ok(Target { condition: WriteCondition::None, ..target })
+        self.read(|index| index.check(self, &target))?;
+        tokio::time::sleep(self.race_window.unwrap_or(pause)).await;
+        target.condition = left(target.condition);
+        Ok(target)
+    }
+
+    /// A key as this profile has it.
+    ///
+    /// # Errors
+    ///
+    /// A key that it refuses.
+    pub(super) fn key(&self, key: String) -> S3Result<String> {
+        keys::spelt(key, self.behaviour.keys)
     }
 
     /// The entity tag of a body with this MD5.
@@ -120,12 +143,17 @@ impl Store {
         match self.behaviour.tags {
             Tags::Md5 => md5_hex.to_owned(),
             Tags::RandomHex => random_id(),
+            Tags::Opaque => random_alphanumeric(),
         }
     }
 
     /// The entity tag of a multipart object.
     pub(super) fn multipart_etag(&self, md5_of_md5s_hex: &str, parts: usize) -> String {
-        format!("{}-{parts}", self.etag(md5_of_md5s_hex))
+        let etag = self.etag(md5_of_md5s_hex);
+        match self.behaviour.tags {
+            Tags::Md5 | Tags::RandomHex => format!("{etag}-{parts}"),
+            Tags::Opaque => etag,
+        }
     }
 }
 
@@ -139,4 +167,16 @@ impl Drop for Store {
 /// 128 random bits in hex.
 pub(super) fn random_id() -> String {
     format!("{:032x}", clock::random_u128())
+}
+
+/// 128 random bits in letters and digits.
+fn random_alphanumeric() -> String {
+    let mut left = clock::random_u128();
+    let mut text = String::new();
+    while text.len() < ALPHANUMERIC_LEN {
+        let digit = u32::try_from(left % 36).unwrap_or_default();
+        text.extend(char::from_digit(digit, 36));
+        left /= 36;
+    }
+    text
 }

@@ -106,9 +106,7 @@ impl Raw {
             head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
         }
         head.push_str("\r\n");
-        let mut stream = TcpStream::connect(running.addr()).await.unwrap();
-        stream.write_all(head.as_bytes()).await.unwrap();
-        Open { stream }
+        Open::sent(running, &head).await
     }
 
     /// Sends everything and reads the answer.
@@ -125,6 +123,13 @@ pub(crate) struct Open {
 }
 
 impl Open {
+    /// A request whose head is this.
+    pub(crate) async fn sent(running: &RunningStore, head: &str) -> Self {
+        let mut stream = TcpStream::connect(running.addr()).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        Self { stream }
+    }
+
     pub(crate) async fn write(&mut self, body: &str) {
         // The store may have answered and closed already.
         let _ = self.stream.write_all(body.as_bytes()).await;

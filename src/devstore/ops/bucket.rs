@@ -2,6 +2,7 @@
 
 use super::{Operations, owner, timestamp};
 use crate::devstore::index::{Bucket, Versioning};
+use crate::devstore::profile::Offer;
 use s3s::dto::*;
 use s3s::{S3Request, S3Result, s3_error};
 
@@ -91,6 +92,10 @@ impl Operations {
         &self,
         request: S3Request<PutBucketVersioningInput>,
     ) -> S3Result<PutBucketVersioningOutput> {
+        match self.store.behaviour.versioning {
+            Offer::Offered => {}
+            Offer::Refused => return Err(s3_error!(NotImplemented, "there are no versions here")),
+        }
         let PutBucketVersioningInput { bucket, versioning_configuration, .. } = request.input;
         let status = versioning_configuration.status;
         let versioning = match status.as_ref().map(BucketVersioningStatus::as_str) {

@@ -3,12 +3,13 @@
 use super::object::attributes_of;
 use super::{Operations, etag, timestamp};
 use crate::devstore::checksum::{Algorithm, set_checksums};
-use crate::devstore::conditions::{ReadConditions, WriteCondition};
+use crate::devstore::conditions::{Asked, ReadConditions};
+use crate::devstore::generation::{Admitted, Shown};
 use crate::devstore::index::Target;
 use crate::devstore::ingest::hash;
 use crate::devstore::object::{Attributes, Content, Version, strip_aws_chunked};
 use crate::devstore::profile::{Operation, Reads};
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 use s3s::dto::*;
 use s3s::{S3Request, S3Result, s3_error};
 use std::sync::Arc;
@@ -20,12 +21,12 @@ pub(super) struct Source {
     version_id: Option<String>,
 }
 
-impl Source {
-    pub(super) fn new(source: CopySource) -> S3Result<Self> {
+impl Operations {
+    pub(super) fn source(&self, source: CopySource) -> S3Result<Source> {
         match source {
-            CopySource::Bucket { bucket, key, version_id } => Ok(Self {
+            CopySource::Bucket { bucket, key, version_id } => Ok(Source {
                 bucket: bucket.into(),
-                key: key.into(),
+                key: self.store.key(key.into())?,
                 version_id: version_id.map(String::from),
             }),
             CopySource::AccessPoint { .. } | CopySource::Outpost { .. } => {
@@ -33,14 +34,13 @@ impl Source {
             }
         }
     }
-}
 
-impl Operations {
     /// The source of a copy, if its `x-amz-copy-source-if-*` conditions hold.
     pub(super) fn copy_source(
         &self,
         source: &Source,
         headers: &HeaderMap,
+        extensions: &Extensions,
     ) -> S3Result<(Arc<Version>, Content, Option<String>)> {
         let Source { bucket, key, version_id } = source;
         let unconditional = ReadConditions::default();
@@ -49,6 +49,8 @@ impl Operations {
             Reads::Ignored => {}
             Reads::Judged => {
                 let conditions = ReadConditions::of_copy_source(headers);
+                let conditions = conditions.with(Admitted::of(extensions).source);
+                conditions.judge_generation(found.0.generation)?;
                 conditions.judge_copy_source(&found.1.etag, found.0.modified)?;
             }
         }
@@ -59,15 +61,15 @@ impl Operations {
         &self,
         request: S3Request<CopyObjectInput>,
     ) -> S3Result<CopyObjectOutput> {
-        let condition = WriteCondition::from_headers(&request.headers)?;
-        let input = request.input;
+        let S3Request { input, headers, extensions, .. } = request;
+        let asked = Asked::of_copy(&headers, self.store.behaviour.copy_headers);
         let target = Target {
             started: self.store.begin(&input.bucket)?,
-            condition: self.store.effective(Operation::Copy, &input.bucket, condition)?,
+            condition: self.store.condition(Operation::Copy, &input.bucket, asked, &extensions)?,
             bucket: input.bucket,
             key: input.key,
         };
-        let source = Source::new(input.copy_source)?;
+        let source = self.source(input.copy_source)?;
         let replace = is_replace(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?;
         let retag = is_replace(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?;
         let onto_itself = source.bucket == target.bucket && source.key == target.key;
@@ -79,7 +81,8 @@ impl Operations {
                  or encryption attributes."
             ));
         }
-        let (_, content, copy_source_version_id) = self.copy_source(&source, &request.headers)?;
+        let (_, content, copy_source_version_id) =
+            self.copy_source(&source, &headers, &extensions)?;
         let given = attributes_of!(input);
         let mut attributes = content.attributes.clone();
         let tags = if retag { given.tags.clone() } else { attributes.tags };
@@ -93,6 +96,7 @@ impl Operations {
         set_checksums!(result, &content.checksums);
         result.checksum_type = content.checksums.type_name().map(ChecksumType::from_static);
         let written = self.store.put(target, content).await?;
+        Shown::leave(&extensions, &written.version);
         result.last_modified = Some(timestamp(written.version.modified));
         Ok(CopyObjectOutput {
             copy_object_result: Some(result),

@@ -27,16 +27,23 @@ pub(super) struct Operations {
 }
 
 macro_rules! operations {
-    ($($name:ident: $input:ident -> $output:ident;)*) => {
+    ($($name:ident: $input:ident $([$key:ident])? -> $output:ident;)*) => {
         #[async_trait]
         impl S3 for Operations {
             $(async fn $name(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+                $(let request = {
+                    let mut request = request;
+                    let key = &mut request.input.$key;
+                    *key = self.store.key(std::mem::take(key))?;
+                    request
+                };)?
                 self.$name(request).await.map(S3Response::new)
             })*
         }
     };
 }
 
+// `[key]`: the input has a key, which the profile may spell otherwise.
 operations! {
     create_bucket: CreateBucketInput -> CreateBucketOutput;
     delete_bucket: DeleteBucketInput -> DeleteBucketOutput;
@@ -46,27 +53,27 @@ operations! {
     get_bucket_versioning: GetBucketVersioningInput -> GetBucketVersioningOutput;
     put_bucket_versioning: PutBucketVersioningInput -> PutBucketVersioningOutput;
 
-    put_object: PutObjectInput -> PutObjectOutput;
-    get_object: GetObjectInput -> GetObjectOutput;
-    head_object: HeadObjectInput -> HeadObjectOutput;
-    delete_object: DeleteObjectInput -> DeleteObjectOutput;
+    put_object: PutObjectInput[key] -> PutObjectOutput;
+    get_object: GetObjectInput[key] -> GetObjectOutput;
+    head_object: HeadObjectInput[key] -> HeadObjectOutput;
+    delete_object: DeleteObjectInput[key] -> DeleteObjectOutput;
     delete_objects: DeleteObjectsInput -> DeleteObjectsOutput;
-    copy_object: CopyObjectInput -> CopyObjectOutput;
+    copy_object: CopyObjectInput[key] -> CopyObjectOutput;
 
     list_objects: ListObjectsInput -> ListObjectsOutput;
     list_objects_v2: ListObjectsV2Input -> ListObjectsV2Output;
     list_object_versions: ListObjectVersionsInput -> ListObjectVersionsOutput;
 
-    get_object_tagging: GetObjectTaggingInput -> GetObjectTaggingOutput;
-    put_object_tagging: PutObjectTaggingInput -> PutObjectTaggingOutput;
-    delete_object_tagging: DeleteObjectTaggingInput -> DeleteObjectTaggingOutput;
+    get_object_tagging: GetObjectTaggingInput[key] -> GetObjectTaggingOutput;
+    put_object_tagging: PutObjectTaggingInput[key] -> PutObjectTaggingOutput;
+    delete_object_tagging: DeleteObjectTaggingInput[key] -> DeleteObjectTaggingOutput;
 
-    create_multipart_upload: CreateMultipartUploadInput -> CreateMultipartUploadOutput;
-    upload_part: UploadPartInput -> UploadPartOutput;
-    upload_part_copy: UploadPartCopyInput -> UploadPartCopyOutput;
-    complete_multipart_upload: CompleteMultipartUploadInput -> CompleteMultipartUploadOutput;
-    abort_multipart_upload: AbortMultipartUploadInput -> AbortMultipartUploadOutput;
-    list_parts: ListPartsInput -> ListPartsOutput;
+    create_multipart_upload: CreateMultipartUploadInput[key] -> CreateMultipartUploadOutput;
+    upload_part: UploadPartInput[key] -> UploadPartOutput;
+    upload_part_copy: UploadPartCopyInput[key] -> UploadPartCopyOutput;
+    complete_multipart_upload: CompleteMultipartUploadInput[key] -> CompleteMultipartUploadOutput;
+    abort_multipart_upload: AbortMultipartUploadInput[key] -> AbortMultipartUploadOutput;
+    list_parts: ListPartsInput[key] -> ListPartsOutput;
     list_multipart_uploads: ListMultipartUploadsInput -> ListMultipartUploadsOutput;
 }
 

@@ -1,12 +1,11 @@
 //! Multipart uploads.
 
-use super::copy::Source;
 use super::list::common_prefixes;
 use super::object::attributes_of;
 use super::{Operations, etag, etag_text, owner, page_size, signed, timestamp};
 use crate::devstore::body::Body;
 use crate::devstore::checksum::{Algorithm, Checksums, set_checksums};
-use crate::devstore::conditions::WriteCondition;
+use crate::devstore::conditions::Asked;
 use crate::devstore::index::Target;
 use crate::devstore::ingest::{Claims, Received, hash, receive};
 use crate::devstore::listing::{Query, encode};
@@ -25,6 +24,12 @@ impl Operations {
     ) -> S3Result<CreateMultipartUploadOutput> {
         let input = request.input;
         let (bucket, key) = (input.bucket.clone(), input.key.clone());
+        let asked = Asked::of(&request.headers);
+        let (operation, extensions) = (Operation::CreateUpload, &request.extensions);
+        let condition = self.store.condition(operation, &bucket, asked, extensions)?;
+        let target = Target { bucket, key, condition, started: u64::MAX };
+        self.store.read(|index| index.check(&self.store, &target))?;
+        let Target { bucket, key, .. } = target;
         let algorithm_name = input.checksum_algorithm.clone();
         let full_object = input.checksum_type.as_ref().map(ChecksumType::as_str)
             == Some(ChecksumType::FULL_OBJECT);
@@ -73,8 +78,9 @@ impl Operations {
     ) -> S3Result<UploadPartCopyOutput> {
         let input = request.input;
         let place = self.place(input.bucket, input.key, input.upload_id, input.part_number)?;
-        let source = Source::new(input.copy_source)?;
-        let (_, content, copy_source_version_id) = self.copy_source(&source, &request.headers)?;
+        let source = self.source(input.copy_source)?;
+        let (_, content, copy_source_version_id) =
+            self.copy_source(&source, &request.headers, &request.extensions)?;
         let size = content.body.len();
         let range = match input.copy_source_range.as_deref().map(Range::parse) {
             None => 0..size,
@@ -106,10 +112,11 @@ impl Operations {
         &self,
         request: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
-        let condition = WriteCondition::from_headers(&request.headers)?;
         let claimed = Checksums::claimed(&request.headers);
         let input = request.input;
-        let condition = self.store.effective(Operation::Complete, &input.bucket, condition)?;
+        let asked = Asked::of(&request.headers);
+        let (operation, extensions) = (Operation::Complete, &request.extensions);
+        let condition = self.store.condition(operation, &input.bucket, asked, extensions)?;
         let named = named_parts(input.multipart_upload)?;
         let place = Place { bucket: input.bucket, key: input.key, id: input.upload_id, number: 0 };
         let upload = self.upload(&place)?;

@@ -2,8 +2,9 @@
 
 use super::{Operations, etag, etag_text, signed, timestamp};
 use crate::devstore::checksum::set_checksums;
-use crate::devstore::conditions::{ReadConditions, Refusal, WriteCondition};
+use crate::devstore::conditions::{Asked, ReadConditions, Refusal, WriteCondition};
 use crate::devstore::errors::invalid_part_number;
+use crate::devstore::generation::{Admitted, Shown};
 use crate::devstore::index::{Deleted as Removed, Target};
 use crate::devstore::ingest::{Claims, receive};
 use crate::devstore::object::{Attributes, Content, Version, strip_aws_chunked};
@@ -11,7 +12,7 @@ use crate::devstore::profile::{Operation, Reads};
 use http::header::{ETAG, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue};
 use s3s::dto::*;
-use s3s::{S3Error, S3Request, S3Result, s3_error};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 use std::sync::Arc;
 
 /// The most keys in one `DeleteObjects` (its API page).
@@ -40,9 +41,8 @@ impl Operations {
         &self,
         request: S3Request<PutObjectInput>,
     ) -> S3Result<PutObjectOutput> {
-        let condition = WriteCondition::from_headers(&request.headers)?;
         let claims = Claims::of(&request)?;
-        let input = request.input;
+        let S3Request { input, headers, extensions, .. } = request;
         if input.write_offset_bytes.is_some() || input.sse_customer_algorithm.is_some() {
             return Err(s3_error!(
                 NotImplemented,
@@ -51,7 +51,12 @@ impl Operations {
         }
         let target = Target {
             started: self.store.begin(&input.bucket)?,
-            condition: self.store.effective(Operation::Put, &input.bucket, condition)?,
+            condition: self.store.condition(
+                Operation::Put,
+                &input.bucket,
+                Asked::of(&headers),
+                &extensions,
+            )?,
             bucket: input.bucket,
             key: input.key,
         };
@@ -69,7 +74,9 @@ impl Operations {
         let mut output = PutObjectOutput { e_tag: Some(etag(&content.etag)), ..Default::default() };
         set_checksums!(output, &content.checksums);
         output.checksum_type = content.checksums.type_name().map(ChecksumType::from_static);
-        output.version_id = self.store.put(target, content).await?.shown_id;
+        let written = self.store.put(target, content).await?;
+        Shown::leave(&extensions, &written.version);
+        output.version_id = written.shown_id;
         Ok(output)
     }
 
@@ -77,10 +84,11 @@ impl Operations {
         &self,
         request: S3Request<GetObjectInput>,
     ) -> S3Result<GetObjectOutput> {
-        let conditions = ReadConditions::from_headers(&request.headers);
+        let conditions = read_conditions(&request);
         let input = request.input;
         let (version, content, shown_id) =
             self.find(&input.bucket, &input.key, input.version_id.as_deref(), &conditions)?;
+        Shown::leave(&request.extensions, &version);
         let part = Extent::of(&content, input.range, input.part_number)?;
         let mut output = GetObjectOutput {
             body: Some(content.body.stream(part.start..part.end)),
@@ -95,10 +103,11 @@ impl Operations {
         &self,
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<HeadObjectOutput> {
-        let conditions = ReadConditions::from_headers(&request.headers);
+        let conditions = read_conditions(&request);
         let input = request.input;
         let (version, content, shown_id) =
             self.find(&input.bucket, &input.key, input.version_id.as_deref(), &conditions)?;
+        Shown::leave(&request.extensions, &version);
         let part = Extent::of(&content, input.range, input.part_number)?;
         let mut output = HeadObjectOutput::default();
         fill_read_output!(output, version, content, shown_id, part, input.checksum_mode);
@@ -109,9 +118,10 @@ impl Operations {
         &self,
         request: S3Request<DeleteObjectInput>,
     ) -> S3Result<DeleteObjectOutput> {
-        let condition = WriteCondition::from_if_match(&request.headers)?;
         let input = request.input;
-        let condition = self.store.effective(Operation::Delete, &input.bucket, condition)?;
+        let asked = Asked::of_delete(&request.headers);
+        let condition =
+            self.store.condition(Operation::Delete, &input.bucket, asked, &request.extensions)?;
         let deleted = self.delete(input.bucket, input.key, input.version_id, condition).await?;
         Ok(DeleteObjectOutput {
             delete_marker: deleted.marker.then_some(true),
@@ -124,7 +134,8 @@ impl Operations {
         &self,
         request: S3Request<DeleteObjectsInput>,
     ) -> S3Result<DeleteObjectsOutput> {
-        let DeleteObjectsInput { bucket, delete, .. } = request.input;
+        let S3Request { input, extensions, .. } = request;
+        let DeleteObjectsInput { bucket, delete, .. } = input;
         self.store.read(|index| index.bucket(&bucket).map(|_| ()))?;
         if delete.objects.is_empty() || delete.objects.len() > DELETE_KEYS_MAX {
             return Err(s3_error!(MalformedXML, "a DeleteObjects names between 1 and 1000 keys"));
@@ -132,12 +143,19 @@ impl Operations {
         let (mut done, mut errors) = (Vec::new(), Vec::new());
         for object in delete.objects {
             let ObjectIdentifier { key, version_id, e_tag, .. } = object;
+            let asked = Asked::tag(e_tag.as_ref().map(etag_text));
             let condition =
-                e_tag.map(|tag| WriteCondition::from_etag(etag_text(&tag))).unwrap_or_default();
-            let condition = self.store.effective(Operation::DeleteObjects, &bucket, condition)?;
-            let outcome =
-                self.delete(bucket.clone(), key.clone(), version_id.clone(), condition).await;
+                self.store.condition(Operation::DeleteObjects, &bucket, asked, &extensions)?;
+            let unconditional = condition == WriteCondition::None;
+            let outcome = match self.store.key(key.clone()) {
+                Ok(key) => self.delete(bucket.clone(), key, version_id.clone(), condition).await,
+                Err(error) => Err(error),
+            };
             match outcome {
+                // In a batch nobody minds.
+                Err(error) if unconditional && *error.code() == S3ErrorCode::NoSuchKey => {
+                    done.push(DeletedObject { key: Some(key), ..Default::default() });
+                }
                 Ok(deleted) => done.push(DeletedObject {
                     delete_marker: deleted.marker.then_some(true),
                     delete_marker_version_id: deleted.version_id.filter(|_| deleted.marker),
@@ -199,12 +217,20 @@ impl Operations {
         match self.store.behaviour.reads {
             Reads::Ignored => {}
             Reads::Judged => {
-                let judged = conditions.judge(&content.etag, version.modified);
+                let judged = conditions.judge_generation(version.generation);
+                let judged =
+                    judged.and_then(|()| conditions.judge(&content.etag, version.modified));
                 judged.map_err(|refusal| refused_read(refusal, &version, &content))?;
             }
         }
         Ok((version, content, shown_id))
     }
+}
+
+/// What GET and HEAD want of the version that they read.
+fn read_conditions<T>(request: &S3Request<T>) -> ReadConditions {
+    let generations = Admitted::of(&request.extensions).conditions;
+    ReadConditions::from_headers(&request.headers).with(generations)
 }
 
 /// A 304 says what it is that was not modified.
