@@ -18,6 +18,7 @@
 //! The library is the binary's own, and that of its tests: its interface follows their needs and
 //! promises nothing to others.
 
+pub mod access;
 pub mod admin;
 pub mod auth;
 pub mod client;

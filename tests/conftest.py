@@ -19,7 +19,8 @@ def pytest_configure() -> None:
     if not BINARY.exists():
         pytest.exit(f"no binary at {BINARY}: run `cargo build`, or `bash .ci/run clients`", returncode=2)
     # boto3 runs inside this process: it must not see this machine's AWS settings or proxies.
-    clean = clean_environment()
+    own = {name: value for name, value in os.environ.items() if name.startswith("FENCEPOST_TEST_")}
+    clean = clean_environment(own)
     os.environ.clear()
     os.environ.update(clean)
     # For the processes that pytest-xdist starts from here.

@@ -3,6 +3,9 @@
 //! It reads the Markdown files and the sources as text, which is enough for names. It does not
 //! judge whether a sentence is true, run commands, or fetch what is on the network.
 
+#[path = "docs/stores.rs"]
+mod stores;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

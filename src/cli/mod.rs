@@ -20,6 +20,7 @@ mod healthcheck;
 mod lease;
 #[cfg(unix)]
 mod lease_run;
+mod policy;
 mod remote;
 mod serve;
 mod table;
@@ -94,6 +95,9 @@ enum Command {
     /// Set the highest token of a scope, over the admin port
     #[command(after_help = admin::RESET_HELP)]
     Reset(Box<admin::ResetFlags>),
+    /// Print the policies that keep other writers out of the buckets
+    #[command(after_help = policy::HELP)]
+    Policy(Box<policy::PolicyFlags>),
     /// Work on configuration files
     Config {
         #[command(subcommand)]
@@ -129,6 +133,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Scopes(flags) => block_on(admin::scopes(*flags)),
         Command::Inspect(flags) => block_on(admin::inspect(*flags)),
         Command::Reset(flags) => block_on(admin::reset(*flags)),
+        Command::Policy(flags) => policy::run(*flags),
         Command::Config { command: ConfigCommand::Check { file } } => check::run(&file),
         Command::Healthcheck(flags) => healthcheck::run(&flags),
     };

@@ -7,6 +7,7 @@
 mod authority;
 mod claim;
 mod lease;
+mod policy;
 #[cfg(feature = "embedded-store")]
 mod real;
 mod run;

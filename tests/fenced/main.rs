@@ -9,6 +9,33 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// A test over each of the real stores that may be beside it, in the backend's own buckets.
+macro_rules! on_real_stores {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            use crate::support::Backend;
+
+            #[tokio::test]
+            async fn on_seaweedfs() {
+                let Some(backend) = Backend::seaweedfs().await else { return };
+                super::$test(&backend).await;
+            }
+
+            #[tokio::test]
+            async fn on_ministack() {
+                let Some(backend) = Backend::ministack().await else { return };
+                super::$test(&backend).await;
+            }
+
+            #[tokio::test]
+            async fn on_ceph() {
+                let Some(backend) = Backend::ceph().await else { return };
+                super::$test(&backend).await;
+            }
+        }
+    )+};
+}
+
 mod aba;
 mod administration;
 mod basics;
@@ -26,8 +53,8 @@ mod many;
 mod off;
 mod outcomes;
 mod post_object;
+mod real;
 mod scopes;
-mod seaweed;
 mod table;
 mod touches;
 mod unfenced;

@@ -11,6 +11,8 @@ use serde_json::json;
 use super::support::{Answer, Backend, DATA, Form, LEDGER, Proxy, S3, feed};
 use super::{on_data, on_every_store, tokens};
 
+on_real_stores! { a_form }
+
 fn form(proxy: &Proxy, key: &str, file: &'static str) -> Form {
     Form::new(&proxy.plain(), key, file)
 }
@@ -314,7 +316,7 @@ async fn where_nobody_signs_no_page_writes() {
 }
 
 /// What every other operation goes through in `table.rs`.
-async fn walk(backend: &Backend) {
+async fn a_form(backend: &Backend) {
     let proxy =
         backend.proxy("fence.settle_delay_milliseconds = 0\nledger.timeout_seconds = 30\n").await;
     let k = |file| form(&proxy, "dir/k +\u{e9}", file);
@@ -336,24 +338,12 @@ async fn walk(backend: &Backend) {
     assert_eq!(state().await, ("by 7 again".into(), "7".into()));
 }
 
-#[tokio::test]
-async fn a_form_on_seaweedfs() {
-    let Some(backend) = Backend::seaweedfs().await else { return };
-    walk(&backend).await;
-}
-
-#[tokio::test]
-async fn a_form_on_ceph() {
-    let Some(backend) = Backend::ceph().await else { return };
-    walk(&backend).await;
-}
-
 /// The store has the request and does not carry it out, and nobody hears of it.
 #[tokio::test]
 async fn a_form_and_a_store_that_fails_midway() {
     for profile in [Profile::Aws, Profile::Minio] {
         let backend = Backend::embedded(profile).await;
-        walk(&backend).await;
+        a_form(&backend).await;
         let proxy = backend.proxy("fence.contention_wait_seconds_max = 1\n").await;
         assert_eq!(form(&proxy, "k", "one").token(7).send().await.short(), "204");
         let cut = backend.faults().add(on_data(Effect::CutBefore, Method::PUT));

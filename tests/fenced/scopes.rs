@@ -12,6 +12,8 @@ use serde_json::Value;
 use super::support::{Answer, Backend, LEDGER, S3, soon, until};
 use super::{TIDY, on_data};
 
+on_real_stores! { a_handover }
+
 /// Every directory below `tables/` is a scope, and all of `jobs/` is one.
 const SCOPES: &str = r#"
 [[scope]]
@@ -327,7 +329,7 @@ async fn a_full_record_makes_writers_wait() {
 }
 
 /// The same over a real store, with its own latency and its own way of losing races.
-async fn over_a_real_store(backend: &Backend) {
+async fn a_handover(backend: &Backend) {
     const WRITERS: u64 = 16;
     let scope = format!(
         "[[scope]]\nbucket = \"{}\"\nprefix = \"jobs/\"\nper = \"prefix\"\n",
@@ -357,16 +359,4 @@ async fn over_a_real_store(backend: &Backend) {
     assert_eq!(newer.token(12).delete("jobs/1").await.short(), "204");
     assert_eq!(newer.token(12).put("jobs/2", "y").await.short(), "200");
     assert_eq!(newer.plain().get("jobs/2").await.body, "y");
-}
-
-#[tokio::test]
-async fn a_handover_over_seaweedfs() {
-    let Some(backend) = Backend::seaweedfs().await else { return };
-    over_a_real_store(&backend).await;
-}
-
-#[tokio::test]
-async fn a_handover_over_ceph() {
-    let Some(backend) = Backend::ceph().await else { return };
-    over_a_real_store(&backend).await;
 }

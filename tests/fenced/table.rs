@@ -8,6 +8,8 @@ use http::Method;
 
 use super::support::{Answer, Backend, S3, until};
 
+on_real_stores! { every_row }
+
 /// Waits long enough for a real store, withdraws at once, and lets buckets be reconfigured.
 const SETTINGS: &str = "fence.settle_delay_milliseconds = 0\nledger.timeout_seconds = 30\n\
                         fence.bucket_operations = \"allow\"\n";
@@ -137,7 +139,7 @@ fn verdict(answer: &Answer) -> String {
 const MANY: &str = "many/";
 
 /// Every row, on objects that are fenced each for itself and on such that share a fence.
-async fn walk_all(backend: &Backend) {
+async fn every_row(backend: &Backend) {
     for (operation, _) in fenced() {
         for prefix in ["", MANY] {
             walk(backend, operation, prefix).await;
@@ -242,7 +244,7 @@ fn fenced() -> impl Iterator<Item = (Operation, Option<Write>)> {
 #[tokio::test]
 async fn every_row_on_the_embedded_store() {
     for profile in [Profile::Aws, Profile::Minio] {
-        walk_all(&Backend::embedded(profile).await).await;
+        every_row(&Backend::embedded(profile).await).await;
     }
     assert_eq!(fenced().count(), 16, "a new operation needs a request here");
 }
@@ -260,16 +262,4 @@ async fn every_row_with_a_store_that_fails_midway() {
             }
         }
     }
-}
-
-#[tokio::test]
-async fn every_row_on_seaweedfs() {
-    let Some(backend) = Backend::seaweedfs().await else { return };
-    walk_all(&backend).await;
-}
-
-#[tokio::test]
-async fn every_row_on_ceph() {
-    let Some(backend) = Backend::ceph().await else { return };
-    walk_all(&backend).await;
 }

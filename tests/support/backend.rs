@@ -32,6 +32,8 @@ pub(crate) struct Backend {
     pub(crate) ledger: String,
     access_key_id: String,
     secret_access_key: String,
+    /// What every proxy in front of it needs to be told.
+    settings: &'static str,
     embedded: Option<RunningStore>,
 }
 
@@ -53,6 +55,7 @@ impl Backend {
             ledger: LEDGER.into(),
             access_key_id: store.access_key_id().into(),
             secret_access_key: store.secret_access_key().into(),
+            settings: "",
             embedded: Some(running),
         }
     }
@@ -61,6 +64,14 @@ impl Backend {
     /// printed, where there is none.
     pub(crate) async fn seaweedfs() -> Option<Self> {
         Some(Self::beside(real_stores::seaweedfs()?).await)
+    }
+
+    /// The same with the MiniStack beside the test. It takes signatures of any age, which a proxy
+    /// starts in front of only when told to (F9).
+    pub(crate) async fn ministack() -> Option<Self> {
+        let backend = Self::beside(real_stores::ministack()?).await;
+        let settings = "backend.unsafe_trust_backend = [\"expiry\"]\n";
+        Some(Self { settings, ..backend })
     }
 
     /// The same with the Ceph RGW beside the test.
@@ -76,6 +87,7 @@ impl Backend {
             bucket: name,
             access_key_id: found.access_key_id,
             secret_access_key: found.secret_access_key,
+            settings: "",
             embedded: None,
         };
         for bucket in [&backend.bucket, &backend.ledger] {
@@ -92,6 +104,7 @@ impl Backend {
             ledger: self.ledger.clone(),
             access_key_id: self.access_key_id.clone(),
             secret_access_key: self.secret_access_key.clone(),
+            settings: self.settings,
             embedded: None,
         }
     }
@@ -232,7 +245,8 @@ impl Backend {
         settings: &str,
         rules: Rules,
     ) -> Result<Proxy, StartError> {
-        let file = ConfigFile { name: "test.toml".into(), text: settings.to_owned() };
+        let file =
+            ConfigFile { name: "test.toml".into(), text: format!("{}{settings}", self.settings) };
         let sources = Sources { file: Some(file), ..Sources::default() };
         let mut config = Config::load(&sources, Purpose::Other).unwrap();
         config.listen.set_port(0);

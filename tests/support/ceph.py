@@ -79,7 +79,10 @@ def free_port() -> int:
 
 
 class Ceph:
-    """One running store."""
+    """One store, which runs within `with`."""
+
+    access_key = ACCESS_KEY
+    secret_key = SECRET_KEY
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ceph-"))
@@ -133,9 +136,12 @@ class Ceph:
         self.until("the OSD", lambda: "1 up" in self.run("ceph", "osd", "stat"))
         self.spawn("radosgw", "-n", "client.rgw.a", "-f")
         self.until("the gateway", self.answers)
+        self.add_user("test", (ACCESS_KEY, SECRET_KEY))
+
+    def add_user(self, uid: str, pair: tuple[str, str]) -> None:
         self.run(
-            *("radosgw-admin", "user", "create", "--uid=test", "--display-name=test"),
-            *(f"--access-key={ACCESS_KEY}", f"--secret-key={SECRET_KEY}"),
+            *("radosgw-admin", "user", "create", f"--uid={uid}", f"--display-name=Name of {uid}"),
+            *(f"--access-key={pair[0]}", f"--secret-key={pair[1]}"),
         )
 
     def answers(self) -> bool:
@@ -163,21 +169,32 @@ class Ceph:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+    def __enter__(self) -> Ceph:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def environment(self) -> dict[str, str]:
+        """What the tests read to find the store."""
+        return {
+            "FENCEPOST_TEST_CEPH": self.endpoint,
+            "FENCEPOST_TEST_CEPH_ACCESS_KEY": ACCESS_KEY,
+            "FENCEPOST_TEST_CEPH_SECRET_KEY": SECRET_KEY,
+        }
+
+
 def main() -> int:
     if len(sys.argv) < 3 or sys.argv[1] != "--":
         print(__doc__, file=sys.stderr)
         return 2
-    store = Ceph()
-    try:
-        store.start()
-        given = {
-            "FENCEPOST_TEST_CEPH": store.endpoint,
-            "FENCEPOST_TEST_CEPH_ACCESS_KEY": ACCESS_KEY,
-            "FENCEPOST_TEST_CEPH_SECRET_KEY": SECRET_KEY,
-        }
-        return subprocess.run(sys.argv[2:], env={**os.environ, **given}).returncode
-    finally:
-        store.stop()
+    with Ceph() as store:
+        return subprocess.run(sys.argv[2:], env={**os.environ, **store.environment()}).returncode
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! The real stores that `tests/support/seaweedfs.py` and `tests/support/ceph.py` have started.
+//! The real stores that the programs `tests/support/{seaweedfs,ministack,ceph}.py` have started.
 
 use fencepost::config::Environment;
 
@@ -25,12 +25,20 @@ pub(super) fn seaweedfs() -> Option<RealStore> {
     found
 }
 
-/// Ceph RGW, or `None` with a printed reason: `.ci/run ceph` starts it, because it takes longer.
+/// MiniStack, or `None` with a printed reason: `.ci/run stores` starts it.
+pub(super) fn ministack() -> Option<RealStore> {
+    by_the_step_stores("MiniStack", "FENCEPOST_TEST_MINISTACK")
+}
+
+/// Ceph RGW, or `None` with a printed reason: `.ci/run stores` starts it.
 pub(super) fn ceph() -> Option<RealStore> {
-    const ENDPOINT: &str = "FENCEPOST_TEST_CEPH";
-    let found = find(ENDPOINT);
+    by_the_step_stores("Ceph", "FENCEPOST_TEST_CEPH")
+}
+
+fn by_the_step_stores(name: &str, endpoint: &str) -> Option<RealStore> {
+    let found = find(endpoint);
     if found.is_none() {
-        println!("skipped over Ceph: {ENDPOINT} is not set; run: bash .ci/run ceph");
+        println!("skipped over {name}: {endpoint} is not set; run: bash .ci/run stores");
     }
     found
 }

@@ -55,7 +55,9 @@ class SeaweedFS:
     access_key = ACCESS_KEY
     secret_key = SECRET_KEY
 
-    def __init__(self) -> None:
+    def __init__(self, users: tuple[str, ...] = ()) -> None:
+        """`users` are there besides, and may read, write, list and tag: see `key_pair_of`."""
+        self._users = users
         for attempt in range(1, START_ATTEMPTS_MAX + 1):
             try:
                 self._start()
@@ -95,11 +97,11 @@ class SeaweedFS:
         self._directory = Path(tempfile.mkdtemp(prefix="fencepost-seaweedfs-"))
         self._log = self._directory / "weed.log"
         identities = self._directory / "s3.json"
-        identities.write_text(json.dumps({"identities": [{
-            "name": "fencepost-test",
-            "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-        }]}))
+        may = ["Read", "Write", "List", "Tagging"]
+        identities.write_text(json.dumps({"identities": [
+            identity("fencepost-test", (ACCESS_KEY, SECRET_KEY), ["Admin", *may]),
+            *(identity(user, key_pair_of(user), may) for user in self._users),
+        ]}))
         data = self._directory / "data"
         data.mkdir()
         with self._log.open("wb") as log:
@@ -139,6 +141,17 @@ class SeaweedFS:
                 return answer.status == 200
         except (urllib.error.URLError, OSError):
             return False
+
+
+def identity(name: str, pair: tuple[str, str], actions: list[str]) -> dict[str, object]:
+    """An entry of s3.json."""
+    credentials = [{"accessKey": pair[0], "secretKey": pair[1]}]
+    return {"name": name, "credentials": credentials, "actions": actions}
+
+
+def key_pair_of(user: str) -> tuple[str, str]:
+    """The access key and the secret key of another user."""
+    return f"{user}-access", f"{user}-secret-0123456789"
 
 
 def weed_binary() -> str:

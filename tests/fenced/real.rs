@@ -1,15 +1,20 @@
-//! The most important of the above over a real store.
+//! The most important of the above over each real store that is beside the test.
 
 use http::Method;
 
 use super::support::{Backend, Detour, soon};
 
+on_real_stores! {
+    admitted_stale_deleted_restarted_and_two_proxies,
+    a_clients_own_conditions,
+    a_large_body,
+    a_delayed_put_does_not_land_on_bytes_that_have_come_back,
+}
+
 /// The loser of a race waits for seconds there.
 const SETTINGS: &str = "fence.settle_delay_milliseconds = 0\nledger.timeout_seconds = 30\n";
 
-#[tokio::test]
-async fn admitted_stale_deleted_restarted_and_two_proxies() {
-    let Some(backend) = Backend::seaweedfs().await else { return };
+async fn admitted_stale_deleted_restarted_and_two_proxies(backend: &Backend) {
     let (one, other) = backend.proxies(SETTINGS).await;
     let direct = backend.direct();
     assert_eq!(one.plain().put("k", "free").await.short(), "200");
@@ -34,7 +39,7 @@ async fn admitted_stale_deleted_restarted_and_two_proxies() {
     assert_eq!(direct.get("k").await.body, "four");
 }
 
-/// It takes `d//e` for `d/e`: two spellings of one object must not have two fences.
+/// SeaweedFS takes `d//e` for `d/e`: two spellings of one object must not have two fences.
 #[tokio::test]
 async fn a_key_that_the_store_takes_for_another_is_refused() {
     let Some(backend) = Backend::seaweedfs().await else { return };
@@ -56,9 +61,7 @@ async fn a_key_that_the_store_takes_for_another_is_refused() {
     assert_eq!(unfenced.plain().put("d//e", "free").await.short(), "200", "nothing is fenced");
 }
 
-#[tokio::test]
-async fn a_clients_own_conditions() {
-    let Some(backend) = Backend::seaweedfs().await else { return };
+async fn a_clients_own_conditions(backend: &Backend) {
     let proxy = backend.proxy(SETTINGS).await;
     let create = proxy.token(7).with("if-none-match", "*");
     let first = create.put("k", "one").await;
@@ -67,13 +70,11 @@ async fn a_clients_own_conditions() {
     let right = proxy.token(7).with("if-match", first.header("etag"));
     assert_eq!(right.put("k", "two").await.short(), "200");
     assert_eq!(right.put("k", "three").await.short(), "412 PreconditionFailed");
-    // SeaweedFS itself answers 412; the proxy answers as AWS does.
+    // Whatever the store itself answers (SeaweedFS and Ceph: 412), the proxy answers as AWS does.
     assert_eq!(right.put("absent", "x").await.short(), "404 NoSuchKey");
 }
 
-#[tokio::test]
-async fn a_large_body() {
-    let Some(backend) = Backend::seaweedfs().await else { return };
+async fn a_large_body(backend: &Backend) {
     let proxy = backend.proxy(SETTINGS).await;
     let body = vec![b'x'; 12 * 1024 * 1024];
     let put = soon("an upload", proxy.token(7).put("k", body.clone())).await;
@@ -84,9 +85,7 @@ async fn a_large_body() {
 
 /// The write that plain `If-Match` does not stop, with a packet that was delayed on its way to a
 /// real store.
-#[tokio::test]
-async fn a_delayed_put_does_not_land_on_bytes_that_have_come_back() {
-    let Some(backend) = Backend::seaweedfs().await else { return };
+async fn a_delayed_put_does_not_land_on_bytes_that_have_come_back(backend: &Backend) {
     let path = format!("/{}/k", backend.bucket);
     let detour = Detour::to(&backend.endpoint, Method::PUT, &path).await;
     let older = backend.by_way_of(detour.endpoint()).proxy(SETTINGS).await;
