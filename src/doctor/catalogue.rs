@@ -213,3 +213,9 @@ pub const CATALOGUE: &[Entry] = &{
 pub fn entry_of(id: &str) -> Option<&'static Entry> {
     CATALOGUE.iter().find(|entry| entry.id == id)
 }
+
+/// Where a check stands among them.
+#[must_use]
+pub fn position_of(id: &str) -> usize {
+    CATALOGUE.iter().position(|entry| entry.id == id).unwrap_or(CATALOGUE.len())
+}

@@ -34,6 +34,7 @@ pub mod verdict;
 use std::time::Duration;
 
 use self::bench::Bench;
+use self::catalogue::position_of;
 use self::report::{
     BucketReport, Check, Depth, FORMAT, Facts, Operation, Outcome, Plan, Quotes, Report,
     StoreIdentity, Versioning,
@@ -257,7 +258,8 @@ impl Examination<'_> {
             remarks.push(format!("{name}: {left} scratch objects under {prefix} were left behind"));
         }
         facts.forbidden = bench.forbidden();
-        let checks = bench.checks();
+        let mut checks = bench.checks();
+        checks.sort_by_key(|check| position_of(&check.id));
         facts.pins_copy_source = pins_copy_source(&checks);
         let verdicts = verdicts(&checks, self.depth, &self.trust);
         let report = BucketReport { bucket: name, versioning, checks, verdicts };
@@ -272,12 +274,28 @@ impl Examination<'_> {
             EtagQuotes::Quoted => Quotes::Quoted,
             EtagQuotes::Bare => Quotes::Bare,
         });
-        facts.clock_skew_seconds = signatures::run(bench, depth, self.signs).await;
-        facts.tags = tags::run(bench, depth).await;
-        facts.aliases = keys::run(bench).await;
-        deletes::run(bench, dialect, depth).await;
-        completes::run(bench, depth).await;
-        copies::run(bench, depth).await;
+        match depth {
+            // A start-up does not wait for one after the other.
+            Depth::Quick => {
+                let (skew, tags, aliases, (), (), ()) = tokio::join!(
+                    signatures::run(bench, depth, self.signs),
+                    tags::run(bench, depth),
+                    keys::run(bench),
+                    deletes::run(bench, dialect, depth),
+                    completes::run(bench, depth),
+                    copies::run(bench, depth),
+                );
+                (facts.clock_skew_seconds, facts.tags, facts.aliases) = (skew, tags, aliases);
+            }
+            Depth::Full => {
+                facts.clock_skew_seconds = signatures::run(bench, depth, self.signs).await;
+                facts.tags = tags::run(bench, depth).await;
+                facts.aliases = keys::run(bench).await;
+                deletes::run(bench, dialect, depth).await;
+                completes::run(bench, depth).await;
+                copies::run(bench, depth).await;
+            }
+        }
     }
 }
 

@@ -32,8 +32,10 @@ pub(super) async fn run(
     if depth == Depth::Full && dialect == Dialect::S3 {
         oddities(bench).await;
     }
-    bench.note_check("put.create.overtaken", overtaken(bench, "put/o1", false).await);
-    bench.note_check("put.swap.overtaken", overtaken(bench, "put/o2", true).await);
+    let (created, swapped) =
+        tokio::join!(overtaken(bench, "put/o1", false), overtaken(bench, "put/o2", true));
+    bench.note_check("put.create.overtaken", created);
+    bench.note_check("put.swap.overtaken", swapped);
     if depth == Depth::Full {
         bench.note_check("put.swap.deleted-under", deleted_under(bench).await);
     }

@@ -13,6 +13,7 @@ use dashmap::DashMap;
 use super::{Proxy, Settings, respond};
 use crate::clock;
 use crate::doctor::in_bucket::{BucketError, Wanted, try_bucket, versioning_of};
+use crate::doctor::report::{Operation, Versioning};
 use crate::fence::{Enforcement, Keys, Protocol, Tags};
 use crate::policy::Place;
 use crate::s3::{Bucket, EtagQuotes, S3Error, Write};
@@ -98,17 +99,17 @@ impl BucketPlan {
 
     /// Refuses what cannot be fenced.
     pub(super) fn refuse(&self, write: Write) -> Result<(), S3Error> {
-        let planned = match write {
-            Write::Put => &self.put,
-            Write::Delete => &self.delete,
-            Write::Complete => &self.complete,
-            Write::Copy => &self.copy,
-            // One at a time, whatever the store.
-            Write::Touch | Write::DeleteVersion => &self.put,
+        let (planned, operation) = match write {
+            Write::Put => (&self.put, Operation::Put),
+            Write::Delete => (&self.delete, Operation::Delete),
+            Write::Complete => (&self.complete, Operation::Complete),
+            Write::Copy => (&self.copy, Operation::Copy),
+            // One at a time whatever the store, and when everything lower is over.
+            Write::Touch | Write::DeleteVersion => return Ok(()),
         };
         match planned {
             Planned::By(_) => Ok(()),
-            Planned::Refused(why) => Err(respond::not_fenceable(write, why)),
+            Planned::Refused(why) => Err(respond::not_fenceable(operation.api_name(), why)),
         }
     }
 }
@@ -210,7 +211,7 @@ impl Proxy {
             return Ok(Known::Plan(Arc::new(plan.unversioned.clone())));
         }
         let said = versioning_of(&self.0.upstream, bucket).await;
-        let answered = said != crate::doctor::report::Versioning::Unknown;
+        let answered = said != Versioning::Unknown;
         let untried = plan.versioned.is_none() && !plan.trusts_versions;
         let conditions = untried && (!answered || said.keeps_versions());
         let mut keeps_versions = said.keeps_versions();

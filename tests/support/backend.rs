@@ -11,9 +11,12 @@ use fencepost::config::{Config, ConfigFile, Purpose, Sources};
 use fencepost::devstore::{
     Change, DevStore, DevStoreBuilder, Faults, HISTORY_CHANGES_MAX, Profile, RunningStore,
 };
+use fencepost::doctor::Unwatched;
+use fencepost::doctor::report::Report;
 use fencepost::fence::{Intent, Rules, Snapshot};
 use fencepost::ledger::{Ledger as _, ObjectLedger, ObjectLedgerConfig, Scope};
 use fencepost::s3::{Bucket, EtagQuotes, ObjectKey};
+use fencepost::server::examine::{ExamineError, Options, examine, save};
 use fencepost::server::{Server, StartError, Store, store};
 
 use super::real_stores::{self, RealStore};
@@ -224,6 +227,17 @@ impl Backend {
         self.record(key).await.intents().to_vec()
     }
 
+    /// The keys of the data bucket.
+    pub(crate) async fn objects(&self) -> Vec<String> {
+        self.objects_in(&self.bucket).await
+    }
+
+    /// The keys of a bucket, as the store lists them.
+    pub(crate) async fn objects_in(&self, bucket: &str) -> Vec<String> {
+        let listed = self.sdk(None).list_objects_v2().bucket(bucket).send().await.unwrap();
+        listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
+    }
+
     /// A proxy in front of the store, with the settings of this TOML text over the defaults.
     pub(crate) async fn proxy(&self, settings: &str) -> Proxy {
         self.try_proxy(settings, Rules::ALL).await.unwrap()
@@ -245,6 +259,28 @@ impl Backend {
         settings: &str,
         rules: Rules,
     ) -> Result<Proxy, StartError> {
+        let (config, store) = self.configured(settings)?;
+        let server = Server::start_with(&config, store, rules).await?;
+        Ok(Proxy::run(server, self))
+    }
+
+    /// An examination of the data bucket.
+    pub(crate) async fn examine(
+        &self,
+        settings: &str,
+        options: Options,
+    ) -> Result<Report, ExamineError> {
+        let (config, store) = self.configured(settings).unwrap();
+        examine(&config, &store, options, &Unwatched).await
+    }
+
+    /// Keeps a report in the ledger bucket, for proxies to plan by.
+    pub(crate) async fn keep(&self, report: &Report) {
+        let (config, store) = self.configured("").unwrap();
+        save(&config, &store, report).await.unwrap();
+    }
+
+    fn configured(&self, settings: &str) -> Result<(Config, Store), StartError> {
         let file =
             ConfigFile { name: "test.toml".into(), text: format!("{}{settings}", self.settings) };
         let sources = Sources { file: Some(file), ..Sources::default() };
@@ -267,7 +303,6 @@ impl Backend {
                 None => aws_smithy_http_client::Builder::new().build_http(),
             },
         };
-        let server = Server::start_with(&config, store, rules).await?;
-        Ok(Proxy::run(server, self))
+        Ok((config, store))
     }
 }

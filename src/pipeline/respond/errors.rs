@@ -14,7 +14,7 @@ use crate::fence::{ConditionFailure, Contention, Token, TokenRequired};
 use crate::listener::Refusal;
 use crate::policy::Place;
 use crate::s3::{
-    Bucket, DocumentError, FormError, InvalidEtag, Operation, S3Error, TargetError, Write,
+    Bucket, DocumentError, FormError, InvalidEtag, Operation, S3Error, TargetError,
 };
 use crate::telemetry::Reason;
 
@@ -204,14 +204,7 @@ pub(in super::super) fn unsupported(operation: Operation, header: Option<&str>) 
 }
 
 /// What the store cannot be made to do safely.
-pub(in super::super) fn not_fenceable(write: Write, why: &str) -> S3Error {
-    let name = match write {
-        Write::Put => "PutObject",
-        Write::Delete => "DeleteObject",
-        Write::Complete => "CompleteMultipartUpload",
-        Write::Copy => "CopyObject",
-        Write::Touch | Write::DeleteVersion => "This operation",
-    };
+pub(in super::super) fn not_fenceable(name: &str, why: &str) -> S3Error {
     let message = format!(
         "{name} cannot be fenced on this store: {why}. fencepost doctor shows what was tried. \
          Nothing was changed."
