@@ -15,7 +15,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Uri};
 
-use super::dialect::generation_of;
+use super::dialect::{generation_of, is_opaque};
 use crate::auth::strip_client_auth;
 use crate::s3::strip_quotes;
 
@@ -33,6 +33,9 @@ const AMZ_KMS_KEY: HeaderName =
     HeaderName::from_static("x-amz-server-side-encryption-aws-kms-key-id");
 const AMZ_CRC32C: HeaderName = HeaderName::from_static("x-amz-checksum-crc32c");
 const AMZ_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
+
+/// A generation that no object has: they are times in microseconds, in 63 bits.
+const GENERATION_NEVER: &str = "9223372036854775807";
 
 /// What follows `x-amz-` in headers that Google knows by the same name behind `x-goog-`. The names
 /// of canned ACLs are the same ones; Google refuses those that it does not have.
@@ -179,7 +182,10 @@ fn set_precondition(headers: &mut HeaderMap) -> Result<(), Unspeakable> {
     let generation = match (headers.remove(header::IF_MATCH), none_match) {
         (None, None) => return Ok(()),
         (None, Some(any)) if any == "*" => HeaderValue::from_static("0"),
-        (Some(tag), None) => generation_in(&tag).ok_or(Unspeakable::Condition(header::IF_MATCH))?,
+        (Some(tag), None) => {
+            let generation = generation_in(&tag).or_else(|| no_generation(&tag));
+            generation.ok_or(Unspeakable::Condition(header::IF_MATCH))?
+        }
         (_, Some(_)) => return Err(Unspeakable::Condition(header::IF_NONE_MATCH)),
     };
     headers.insert(IF_GENERATION, generation);
@@ -188,6 +194,13 @@ fn set_precondition(headers: &mut HeaderMap) -> Result<(), Unspeakable> {
 
 fn generation_in(tag: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_str(generation_of(strip_quotes(tag.to_str().ok()?))?).ok()
+}
+
+/// What stands for a tag that names no generation, and so is that of no object (a probe's): the
+/// condition must fail, and not be left out.
+fn no_generation(tag: &HeaderValue) -> Option<HeaderValue> {
+    let tag = strip_quotes(tag.to_str().ok()?);
+    (is_opaque(tag) && tag != "*").then(|| HeaderValue::from_static(GENERATION_NEVER))
 }
 
 /// The source of a copy: its version, and the pin on it where that names a generation.

@@ -75,8 +75,12 @@ fn a_precondition_is_a_generation() {
     assert_eq!(bare, ["x-goog-if-generation-match: 17"]);
     // Google ignores an ETag here, and would write.
     let if_match = Err(Unspeakable::Condition(header::IF_MATCH));
-    for etag in ["\"5d41402abc4b2a76b9719d911017c592\"", "*", "\"0/e\"", "\"x/e\"", ""] {
+    for etag in ["*", "", "\"\"", "a b"] {
         assert_eq!(said(Method::PUT, &[("if-match", etag)]), if_match, "{etag}");
+    }
+    for etag in ["\"5d41402abc4b2a76b9719d911017c592\"", "\"0/e\"", "\"x/e\"", "17"] {
+        let never = said(Method::PUT, &[("if-match", etag)]).unwrap();
+        assert_eq!(never, ["x-goog-if-generation-match: 9223372036854775807"], "{etag}");
     }
     let if_none_match = Err(Unspeakable::Condition(header::IF_NONE_MATCH));
     assert_eq!(said(Method::PUT, &[("if-none-match", "\"e\"")]), if_none_match);

@@ -150,7 +150,7 @@ async fn the_clients_own_conditions_on_the_destination_keep_their_meaning() {
             let what = format!("{profile} {enforcement}");
             assert_eq!(client.put("src", "x").await.short(), "200", "{what}");
             let absent = client.clone().with("if-none-match", "*");
-            if regime == super::UNIQUE {
+            if super::is_unique(regime) {
                 // Nobody could hold to it.
                 let refused = copy(&absent, "/data/src", "k").await;
                 assert_eq!(refused.short(), "501 FenceUnsupportedOperation", "{what}");

@@ -68,13 +68,23 @@ use support::{Backend, DATA};
 /// The data bucket's tags never repeat.
 const UNIQUE: &str = "[[bucket]]\nname = \"data\"\ntags = \"unique\"\n";
 
+/// The store speaks Google's dialect.
+const GCS: &str = "backend.dialect = \"gcs\"\n";
+
+/// Whether tags never repeat under this setting.
+fn is_unique(regime: &str) -> bool {
+    [UNIQUE, GCS].contains(&regime)
+}
+
 /// Every store that a proxy starts in front of, with the setting that goes with it.
-const REGIMES: [(Profile, &str); 4] = [
+const REGIMES: [(Profile, &str); 5] = [
     (Profile::Aws, ""),
     (Profile::AwsKms, UNIQUE),
     // The safe assumption holds there as well.
     (Profile::AwsKms, ""),
     (Profile::Minio, ""),
+    // Generations: every bucket's tags are unique.
+    (Profile::Gcs, GCS),
 ];
 
 /// Waits for nobody, and withdraws nothing by itself: for a proxy that is alone, or new.

@@ -156,7 +156,7 @@ async fn a_completion_whose_answer_is_lost_is_recognised_by_the_uploads_stamp() 
             let other = backend.proxy(&format!("{TIDY}{regime}")).await;
             for again in [proxy.plain(), other.plain(), other.token(7)] {
                 let answer = upload.complete(&again, "k").await;
-                if regime == super::UNIQUE {
+                if super::is_unique(regime) {
                     // There the tag would have to change for it, and it does not.
                     assert_eq!(answer.short(), "404 NoSuchUpload", "{profile} {effect:?}");
                     continue;
@@ -190,6 +190,11 @@ async fn a_completion_that_may_still_be_on_its_way_locks_the_key_and_says_so() {
 async fn the_clients_own_conditions_on_a_completion_keep_their_meaning() {
     on_every_store(async |profile, regime| {
         for complete in ["exclusive", "conditional"] {
+            if regime == super::GCS && complete == "conditional" {
+                // Google ignores the precondition, so the setting is refused (tests/config).
+                println!("not with {profile}: {complete} completions");
+                continue;
+            }
             let settings = format!("{TIDY}backend.conditional_complete = \"{complete}\"\n{regime}");
             let backend = Backend::embedded(profile).await;
             let proxy = backend.proxy(&settings).await;
@@ -198,7 +203,7 @@ async fn the_clients_own_conditions_on_a_completion_keep_their_meaning() {
             let upload = created(&client, "k").await.filled(&client, "k").await;
             let foreign = client.clone().with("if-match", "\"0123\"");
             let what = format!("{profile} {complete}");
-            if regime == super::UNIQUE {
+            if super::is_unique(regime) {
                 // Nobody could hold to it.
                 let refused = upload.complete(&absent, "k").await;
                 assert_eq!(refused.short(), "501 FenceUnsupportedOperation", "{what}");
