@@ -6,9 +6,14 @@
 mod support;
 
 use fencepost::devstore::{DevStore, Effect, Profile, Rule};
+use fencepost::doctor::Versioned;
+use fencepost::doctor::report::{Depth, Report};
 use fencepost::fence::Rules;
+use fencepost::server::examine::Options;
 use fencepost::server::{PlanError, StartError};
-use support::{Backend, LEDGER};
+use http::Method;
+use std::time::Duration;
+use support::{Backend, LEDGER, soon};
 
 /// Where what was found is kept.
 const KEPT: &str = "examinations.json";
@@ -153,4 +158,173 @@ async fn seaweedfs_is_accepted() {
     assert_eq!(ready["probe"]["findings"]["delete"], "conditional");
     assert_eq!(ready["probe"]["findings"]["slashes"], "merged");
     assert_eq!(objects_in_the_ledger(&backend).await, [KEPT]);
+}
+
+/// Switches versioning on in the data bucket.
+async fn keep_versions(backend: &Backend) {
+    let on = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+    let target = format!("/{}?versioning", backend.bucket);
+    let answer = backend.direct().send(Method::PUT, &target, on).await;
+    assert_eq!(answer.short(), "200");
+}
+
+/// A full examination, with a bucket that keeps versions.
+async fn examined(backend: &Backend) -> Report {
+    let options = Options {
+        bucket: backend.bucket.clone(),
+        depth: Depth::Full,
+        writers: 3,
+        rounds: 2,
+        versioned: Versioned::Scratch,
+        time_max: Duration::from_secs(60),
+    };
+    backend.examine("", options).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_found_is_kept_and_good_for_a_day() {
+    let backend = Backend::embedded(Profile::Aws).await;
+    drop(backend.proxy("").await);
+    let tried = |backend: &Backend| {
+        let history = backend.store().history();
+        history.iter().filter(|change| change.key.contains("doctor/")).count()
+    };
+    let once = tried(&backend);
+    assert!(once > 0);
+    let proxy = backend.proxy("").await;
+    assert_eq!(tried(&backend), once, "the second start goes by what is kept");
+    let (_, ready) = proxy.admin("/readyz").await;
+    let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
+    assert_eq!(ready["probe"]["findings"]["put"], "conditional", "{ready}");
+    let when = proxy.counter("fencepost_backend_examined_timestamp_seconds", "").await;
+    assert!(when > 1_700_000_000, "{when}");
+    // What cannot be read is as good as nothing.
+    let key = KEPT;
+    let direct = backend.direct();
+    let target = format!("/{}/{key}", backend.ledger);
+    assert_eq!(direct.send(Method::PUT, &target, "no json").await.short(), "200");
+    drop(backend.proxy("").await);
+    assert!(tried(&backend) > once, "it is examined anew");
+}
+
+#[tokio::test]
+async fn complete_and_copy_are_conditional_by_a_full_examination_alone() {
+    let backend = Backend::embedded(Profile::Aws).await;
+    let findings = async |backend: &Backend| {
+        let proxy = backend.proxy("").await;
+        let (_, ready) = proxy.admin("/readyz").await;
+        let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
+        ready["probe"]["findings"].clone()
+    };
+    let before = findings(&backend).await;
+    assert_eq!((&before["complete"], &before["copy"]), (&"exclusive".into(), &"exclusive".into()));
+    backend.keep(&examined(&backend).await).await;
+    let after = findings(&backend).await;
+    let conditional = serde_json::Value::from("conditional");
+    assert_eq!((&after["complete"], &after["copy"]), (&conditional, &conditional));
+    assert_eq!(after["with_versions"], "put conditional, delete conditional");
+}
+
+/// SeaweedFS 4.48 lets a PUT that expects the state before land on a DELETE where versions are kept.
+#[tokio::test]
+async fn where_versions_are_kept_nothing_but_put_is_fenced_until_it_was_examined() {
+    let backend = Backend::embedded(Profile::Aws).await;
+    keep_versions(&backend).await;
+    let proxy = backend.proxy("").await;
+    assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
+    let refused = proxy.token(7).delete("k").await;
+    assert_eq!(refused.short(), "501 FenceUnsupportedOperation");
+    let message = refused.element("Message").unwrap();
+    assert!(message.contains("fencepost doctor --versioned-bucket"), "{message}");
+    assert_eq!(backend.objects().await, ["k"], "the bucket's own trial leaves nothing");
+    drop(proxy);
+    let trusting = backend.proxy("[backend]\nunsafe_trust_backend = [\"versions\"]\n").await;
+    assert_eq!(trusting.token(7).delete("k").await.short(), "204");
+    let (_, ready) = trusting.admin("/readyz").await;
+    let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
+    assert_eq!(ready["unsafe_trust"], serde_json::json!(["versions"]));
+    assert_eq!(trusting.counter("fencepost_unsafe_trust", "what=\"versions\"").await, 1);
+    drop(trusting);
+    backend.keep(&examined(&backend).await).await;
+    let proxy = backend.proxy("").await;
+    assert_eq!(proxy.token(7).put("k", "two").await.short(), "200");
+    assert_eq!(proxy.token(7).delete("k").await.short(), "204");
+    assert_eq!(proxy.token(6).put("k", "late").await.short(), "409 StaleFenceToken");
+}
+
+/// Ceph RGW 16 ignores `If-None-Match: *` where versions are kept.
+#[tokio::test]
+async fn a_bucket_in_which_conditions_do_not_hold_is_refused() {
+    let backend = Backend::embedded(Profile::Ceph).await;
+    let settings = "[backend]\nchecksum_trailers = \"drop\"\n";
+    let proxy = backend.proxy(settings).await;
+    assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
+    drop(proxy);
+    keep_versions(&backend).await;
+    let proxy = backend.proxy(settings).await;
+    let refused = proxy.token(8).put("k", "two").await;
+    assert_eq!(refused.short(), "501 FenceUnsupportedBucket");
+    let message = refused.element("Message").unwrap();
+    assert!(message.contains("PutObject with If-None-Match: *"), "{message}");
+    assert_eq!(backend.bytes("k").await.unwrap(), b"one", "nothing was changed");
+}
+
+#[tokio::test]
+async fn tags_that_are_said_to_be_unique_and_repeat_are_found_out() {
+    let unique = "[[bucket]]\nname = \"data\"\ntags = \"unique\"\n";
+    let backend = Backend::embedded(Profile::Aws).await;
+    let proxy = backend.proxy(unique).await;
+    let refused = proxy.token(7).put("k", "one").await;
+    assert_eq!(refused.short(), "501 FenceUnsupportedBucket");
+    let message = refused.element("Message").unwrap();
+    assert!(message.contains("tags repeat in this bucket"), "{message}");
+    assert_eq!(backend.objects().await, Vec::<String>::new());
+    let backend = Backend::embedded(Profile::AwsKms).await;
+    let proxy = backend.proxy(unique).await;
+    assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
+}
+
+/// The same address, another store: what is examined again and does less is not fenced on.
+#[tokio::test]
+async fn a_store_that_does_less_than_it_did_is_not_fenced_on_any_more() {
+    let mut backend = Backend::embedded(Profile::Aws).await;
+    let address = backend.endpoint.strip_prefix("http://").unwrap().to_owned();
+    let proxy = backend.proxy("[backend]\nrecheck_seconds = 1\n").await;
+    assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
+    backend.stop_store();
+    let other = DevStore::builder().profile(Profile::Liar).build().unwrap();
+    other.create_bucket(&backend.bucket).await.unwrap();
+    other.create_bucket(&backend.ledger).await.unwrap();
+    let listener = loop {
+        match tokio::net::TcpListener::bind(&address).await {
+            Ok(listener) => break listener,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    let running = other.serve(listener).unwrap();
+    let distrusted = async {
+        while proxy.admin("/readyz").await.0 == 200 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    soon("the store is examined again", distrusted).await;
+    let (_, ready) = proxy.admin("/readyz").await;
+    assert!(ready.contains("this store cannot be fenced on"), "{ready}");
+    let refused = proxy.token(8).put("k", "two").await;
+    assert_eq!(refused.short(), "503 FenceUnavailable");
+    let message = refused.element("Message").unwrap();
+    assert!(message.contains("cannot be fenced on any more"), "{message}");
+    drop(running);
+}
+
+/// R2 keeps keys in Unicode's normal form C: of two spellings the other one is refused.
+#[tokio::test]
+async fn keys_that_the_store_takes_for_another_are_refused() {
+    let backend =
+        Backend::built(DevStore::builder().profile(Profile::R2).write_interval(Duration::ZERO))
+            .await;
+    let proxy = backend.proxy("").await;
+    assert_eq!(proxy.token(7).put("caf%C3%A9", "one").await.short(), "200");
+    let refused = proxy.token(7).put("cafe%CC%81", "two").await;
+    assert_eq!(refused.short(), "400 InvalidArgument");
 }

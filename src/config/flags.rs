@@ -219,6 +219,8 @@ impl DoctorFlags {
             config: self.config.clone(),
             set: self.set.clone(),
             ledger_bucket: self.ledger_bucket.clone(),
+            // It has no clients.
+            auth: Some("none".to_owned()),
             // Its log is for what goes wrong: the report is on standard output.
             log_level: Some("warn".to_owned()),
             ..CommonFlags::default()

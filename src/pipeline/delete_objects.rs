@@ -7,10 +7,9 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, header};
 
 use super::body::ClientBody;
+use super::conditions::{client_match, refuse_unjudged_condition};
 use super::driver::{Bytes, Findings};
-use super::fenced_write::{
-    Deed, Holder, Origin, client_match, refuse_unjudged_condition, unrecorded,
-};
+use super::fenced_write::{Deed, Holder, Origin, unrecorded};
 use super::plan::protocol_of;
 use super::{Proxy, ResponseBody, Understood, body, full_body, respond};
 use crate::clock;

@@ -7,6 +7,7 @@ use http::header::{self, HeaderMap};
 use http::{Method, Response, StatusCode};
 
 use super::body::{self, ClientBody, Prepared};
+use super::conditions::{client_condition, refuse_unjudged_condition};
 use super::driver::{Bytes, Driver, Findings};
 use super::plan::{BucketPlan, protocol_of};
 use super::scopes::Slot;
@@ -14,16 +15,13 @@ use super::{Proxy, ResponseBody, Understood, respond};
 use crate::auth::VerifiedBody;
 use crate::clock;
 use crate::fence::{
-    Assembly, Attempt, Bearer, Change, ClientCondition, ClientMatch, Contention, Contents, KeyId,
-    Keys, Memory, Mismatch, Operation, OperationId, Protocol, Refusal, Snapshot, Tags, Token,
-    Verdict,
+    Assembly, Attempt, Bearer, Change, ClientCondition, Contention, Contents, KeyId, Keys, Memory,
+    Mismatch, Operation, OperationId, Protocol, Refusal, Snapshot, Tags, Token, Verdict,
 };
 use crate::ledger::Scope;
 use crate::listener::RequestId;
 use crate::policy::Place;
-use crate::s3::{
-    S3Error, Write, assembled_etag, parse_complete_upload, parse_if_match, parse_if_none_match,
-};
+use crate::s3::{S3Error, Write, assembled_etag, parse_complete_upload};
 use crate::telemetry::Reason;
 use crate::upstream::{Dialect, WriteRequest, for_store, forms_of};
 
@@ -398,44 +396,6 @@ enum Early {
     Passed(Option<Snapshot>),
 }
 
-/// The client's own preconditions.
-pub(super) fn client_condition(
-    headers: &HeaderMap,
-    dialect: Dialect,
-) -> Result<ClientCondition, S3Error> {
-    let mut condition = ClientCondition::default();
-    if let Some(value) = single(headers, &header::IF_MATCH)? {
-        condition.if_match = Some(client_match(value, dialect)?);
-    }
-    if let Some(value) = single(headers, &header::IF_NONE_MATCH)? {
-        parse_if_none_match(value)
-            .map_err(|error| respond::invalid_condition(header::IF_NONE_MATCH, error))?;
-        condition.if_none_match_any = true;
-    }
-    Ok(condition)
-}
-
-/// The value of a client's `If-Match`.
-pub(super) fn client_match(value: &str, dialect: Dialect) -> Result<ClientMatch, S3Error> {
-    parse_if_match(value)
-        .map(|etag| etag.map_or(ClientMatch::Any, |etag| dialect.client_match(etag)))
-        .map_err(|error| respond::invalid_condition(header::IF_MATCH, error))
-}
-
-fn single<'a>(
-    headers: &'a HeaderMap,
-    name: &header::HeaderName,
-) -> Result<Option<&'a str>, S3Error> {
-    let mut values = headers.get_all(name).iter();
-    let (first, second) = (values.next(), values.next());
-    let malformed = || respond::malformed_header(name.clone());
-    match (first, second) {
-        (None, _) => Ok(None),
-        (Some(_), Some(_)) => Err(malformed()),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| malformed()),
-    }
-}
-
 /// Removes what is neither HTTP's nor S3's: some store may have a meaning for it.
 fn remove_foreign_extensions(headers: &mut HeaderMap) {
     let is_foreign = |name: &&header::HeaderName| {
@@ -459,47 +419,4 @@ fn pin_failed(verdict: &Verdict, findings: &Findings, headers: &HeaderMap) -> bo
 /// Whether ordinary writes are not on record, because their own tags never come back.
 pub(super) fn unrecorded(protocol: &Protocol) -> bool {
     protocol.tags == Tags::Unique && protocol.keys == Keys::One
-}
-
-/// Where ordinary writes are not on record, nobody knows which of them
-/// could still change what a condition was judged on; the store would have to judge it.
-pub(super) fn refuse_unjudged_condition(
-    protocol: &Protocol,
-    operation: &Operation,
-) -> Result<(), S3Error> {
-    let unjudged = operation.is_exclusive(protocol) && !operation.condition.is_none();
-    if unjudged && unrecorded(protocol) {
-        return Err(respond::unjudged_condition());
-    }
-    Ok(())
-}
-
-/// Encryption that the fence cannot see through: with SSE-C, HEAD needs the customer's key; where
-/// tags are said to be unique, another encryption could bring an earlier tag back. A generation of
-/// Google's comes with every encryption.
-fn refuse_encryption(headers: &HeaderMap, tags: Tags, dialect: Dialect) -> Result<(), S3Error> {
-    const SSE: &str = "x-amz-server-side-encryption";
-    const SSE_C: &str = "x-amz-server-side-encryption-customer-algorithm";
-    if headers.contains_key(SSE_C) {
-        return Err(respond::unsupported_encryption(SSE_C));
-    }
-    let named = headers.get(SSE).map(|value| value.as_bytes());
-    let keeps_tags_unique = named.is_none_or(|value| value.starts_with(b"aws:kms"));
-    if tags == Tags::Unique && dialect == Dialect::S3 && !keeps_tags_unique {
-        return Err(respond::unsupported_encryption(SSE));
-    }
-    Ok(())
-}
-
-impl Proxy {
-    /// Refuses a fenced write for a header that the fence cannot see through, or that cannot be
-    /// said to the store.
-    pub(super) fn refuse_headers(&self, headers: &HeaderMap, tags: Tags) -> Result<(), S3Error> {
-        let upstream = &self.0.upstream;
-        refuse_encryption(headers, tags, upstream.dialect())?;
-        match upstream.unspeakable_write(headers) {
-            Some(header) => Err(respond::unspeakable_header(header)),
-            None => Ok(()),
-        }
-    }
 }

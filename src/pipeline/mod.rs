@@ -17,6 +17,7 @@ mod administer;
 mod amend;
 mod body;
 mod claim;
+mod conditions;
 mod copy;
 mod decide;
 mod delete_objects;

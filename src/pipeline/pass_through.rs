@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version, header
 use http_body_util::BodyExt as _;
 
 use super::body::{self, ClientBody, Prepared};
-use super::fenced_write::client_condition;
+use super::conditions::client_condition;
 use super::{Proxy, ResponseBody, Understood, respond};
 use crate::clock;
 use crate::fence::{Tag, UnfencedPermit};

@@ -117,19 +117,11 @@ impl Metrics {
         register(&registry, traffic.connections.clone());
         register(&registry, traffic.in_flight_requests.clone());
         build_info(&registry);
-        let examined = gauge(
-            "fencepost_backend_examined_timestamp_seconds",
-            "When the store was examined, in seconds since the Unix epoch by its own clock.",
-        );
+        let examined = examined_gauge();
         register(&registry, examined.clone());
         let metrics = Self {
             examined,
-            unsafe_trust: gauges(
-                &registry,
-                "fencepost_unsafe_trust",
-                "1: what the store does is taken for granted, whatever was found.",
-                &["what"],
-            ),
+            unsafe_trust: trust_gauges(&registry),
             buckets: BucketCounters::new(&registry, bucket_labels_max),
             ledger_operations: counters(
                 &registry,
@@ -322,6 +314,22 @@ fn gauges(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntGa
         .expect("names and labels of metrics are constants in the right form");
     register(registry, gauges.clone());
     gauges
+}
+
+fn trust_gauges(registry: &Registry) -> IntGaugeVec {
+    gauges(
+        registry,
+        "fencepost_unsafe_trust",
+        "1: what the store does is taken for granted, whatever was found.",
+        &["what"],
+    )
+}
+
+fn examined_gauge() -> IntGauge {
+    gauge(
+        "fencepost_backend_examined_timestamp_seconds",
+        "When the store was examined, in seconds since the Unix epoch by its own clock.",
+    )
 }
 
 fn build_info(registry: &Registry) {

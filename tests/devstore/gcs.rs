@@ -232,7 +232,7 @@ async fn one_of_many_writers_wins() {
     for round in 0..8 {
         let wanted = put_goog(running, "k", "first").await;
         let write = |n: usize| {
-            let method = if (n + round) % 2 == 0 { "PUT" } else { "DELETE" };
+            let method = if (n + round).is_multiple_of(2) { "PUT" } else { "DELETE" };
             let body = if method == "PUT" { "won" } else { "" };
             Goog::new(method, "k").generation(wanted).send(running, body)
         };

@@ -4,7 +4,11 @@
 //! `FENCEPOST_TEST_WRITE_DOCS=1` writes it anew.
 
 #![cfg(feature = "embedded-store")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of tests, and the environment of this test"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -44,8 +48,13 @@ fn described(report: &Report) -> String {
     for bucket in &report.buckets {
         let kind = if bucket.versioning.keeps_versions() { "versions" } else { "no versions" };
         for (operation, verdict) in &bucket.verdicts {
-            writeln!(text, "  {kind:11}  {operation:14}  {:11}  {}", verdict.plan, why(bucket, *operation))
-                .unwrap();
+            writeln!(
+                text,
+                "  {kind:11}  {operation:14}  {:11}  {}",
+                verdict.plan,
+                why(bucket, *operation)
+            )
+            .unwrap();
         }
     }
     text
@@ -66,12 +75,13 @@ async fn every_profile_has_its_reviewed_verdicts() {
     let mut text = String::new();
     for profile in Profile::ALL {
         let backend = Backend::embedded(profile).await;
-        let settings = match profile {
-            Profile::Gcs => "backend.dialect = \"gcs\"\n",
-            _ => "",
-        };
+        let settings = if profile == Profile::Gcs { "backend.dialect = \"gcs\"\n" } else { "" };
         let report = backend.examine(settings, options(&backend)).await.unwrap();
-        assert_eq!(backend.objects().await, Vec::<String>::new(), "{profile}: scratch objects stay");
+        assert_eq!(
+            backend.objects().await,
+            Vec::<String>::new(),
+            "{profile}: scratch objects stay"
+        );
         write!(text, "{profile}\n{}", described(&report)).unwrap();
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doctor/verdicts.txt");

@@ -13,9 +13,7 @@ use crate::auth::{AuthError, BodyError, PostPolicyError};
 use crate::fence::{ConditionFailure, Contention, Token, TokenRequired};
 use crate::listener::Refusal;
 use crate::policy::Place;
-use crate::s3::{
-    Bucket, DocumentError, FormError, InvalidEtag, Operation, S3Error, TargetError,
-};
+use crate::s3::{Bucket, DocumentError, FormError, InvalidEtag, Operation, S3Error, TargetError};
 use crate::telemetry::Reason;
 
 /// The token that a refused request came with.
@@ -322,9 +320,10 @@ pub(in super::super) fn ledger_bucket(bucket: &Bucket) -> S3Error {
 
 /// One object with two names would have two fences.
 pub(in super::super) fn alias_of_another_key() -> S3Error {
-    let message = "This store takes keys for file paths, so that the object has another name, and \
-                   a fence under that name. Write the key without empty segments, \".\", \"..\" \
-                   and backslashes. Nothing was changed.";
+    let message = "This store takes several spellings of a key for one, so that the object has \
+                   another name, and a fence under that name. Write the key without empty \
+                   segments, \".\", \"..\" and backslashes, in Unicode's normal form C, and in small \
+                   letters where the store does not tell them from capitals. Nothing was changed.";
     S3Error::new(StatusCode::BAD_REQUEST, "InvalidArgument", message)
 }
 
