@@ -11,7 +11,7 @@
 //! 7. [`upstream`] signs anew and sends to the store what the permit says;
 //! 8. [`pipeline`] makes the verdict an answer, and [`telemetry`] counts it.
 //!
-//! [`server`] puts it together from the [`config`], once [`probe`] has seen that the store can be
+//! [`server`] puts it together from the [`config`], once [`doctor`] has seen that the store can be
 //! fenced on; [`admin`] says how it does. The protocol's rules (F1, F2, …) are in
 //! `docs/protocol.md`, the reasons for this layout in `docs/architecture.md`.
 //!

@@ -16,11 +16,13 @@
 //!   "ready": true,
 //!   "draining": false,
 //!   "ledger": { "bucket": "fencepost-ledger", "error": null },
-//!   "probe": { "state": "passed", "findings": { "etag_quotes": "quoted" } }
+//!   "probe": { "state": "passed", "findings": { "put": "conditional", "etags": "quoted" } },
+//!   "unsafe_trust": []
 //! }
 //! ```
 //!
-//! `probe.state` is `pending`, `passed` or `failed`, the last with `error` for `findings`. Nothing
+//! `probe.state` is `pending`, `passed` or `failed`, the last with `error` for `findings`;
+//! `unsafe_trust` is what `backend.unsafe_trust_backend` takes for granted. Nothing
 //! but the API asks who it is, and nothing but the API changes anything; the listener is bound to
 //! loopback unless configured otherwise.
 
@@ -314,6 +316,7 @@ mod tests {
                 "draining": false,
                 "ledger": { "bucket": "records", "error": null },
                 "probe": { "state": "pending" },
+                "unsafe_trust": [],
             })
         );
 

@@ -29,7 +29,7 @@ pub(crate) struct DevFlags {
     /// How long the store takes for every request, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) latency: u64,
-    /// A fault of the store, once it has been probed: lose-answer, cut-before, cut-body,
+    /// A fault of the store, once it has been examined: lose-answer, cut-before, cut-body,
     /// status=CODE, execute-then-status=CODE or delay=MS, and which requests it strikes, such as
     /// lose-answer,method=PUT,key=state/,times=2
     #[arg(long = "fault", value_name = "FAULT")]
@@ -108,7 +108,7 @@ pub(crate) async fn run(mut config: Config, flags: DevFlags) -> Result<(), Failu
         http: store::sdk_http_client(None)?,
     };
     let server = Server::start(&config, store).await?;
-    // Only now: the probe is not what faults are for.
+    // Only now: the examination is not what faults are for.
     embedded.faults().set_latency(Duration::from_millis(flags.latency));
     for rule in flags.faults.iter().cloned() {
         embedded.faults().add(rule);

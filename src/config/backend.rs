@@ -119,7 +119,7 @@ pub enum Addressing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EtagQuotes {
-    /// As the probe at start finds it.
+    /// As it is found at start.
     Auto,
     /// `"9b2c…"`, as HTTP has it.
     Quoted,
@@ -151,7 +151,7 @@ pub enum ConditionalCopy {
     Conditional,
 }
 
-/// What is done about `a//b` and `/a/b` where the store takes them for `a/b` (the probe finds out).
+/// What is done about `a//b` and `/a/b` where the store takes them for `a/b` (which is found at start).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyAliasing {

@@ -40,7 +40,8 @@ fn cleaned(key: &str) -> String {
         }
     }
     let mut path = segments.join("/");
-    if key.ends_with('/') {
+    // What is left of nothing but slashes is no name.
+    if key.ends_with('/') && !path.is_empty() {
         path.push('/');
     }
     path

@@ -88,6 +88,7 @@ impl Precedence {
         unconditional: Draft,
         leaves: Option<&str>,
     ) -> Result<(), Silence> {
+        bench.be_patient().await;
         let when = When::Tag(tag);
         let swaps = (1..bench.writers.max(2)).map(|_| bench.put_draft(key, "swapped", &when));
         let swaps = join_all(swaps.map(|draft| bench.send_once(draft)));
@@ -133,6 +134,7 @@ impl Tally {
     /// Runs one round.
     pub(super) async fn run(&mut self, bench: &Bench<'_>, race: Race<'_>) -> Result<(), Silence> {
         let Race { key, racers } = race;
+        bench.be_patient().await;
         let (drafts, bodies): (Vec<_>, Vec<_>) = racers.into_iter().unzip();
         let replies = join_all(drafts.into_iter().map(|draft| bench.send_once(draft))).await;
         self.rounds += 1;

@@ -60,6 +60,13 @@ pub fn verdicts(checks: &[Check], depth: Depth, trust: &Trust) -> BTreeMap<Opera
         .filter(|operation| *operation != Operation::DeleteObjects)
         .map(|operation| (operation, case.verdict(operation)))
         .collect();
+    let rests = verdicts.get(&Operation::Put).is_some_and(|put| put.plan == Plan::Refused);
+    if rests {
+        let because = "everything rests on PutObject, which cannot be fenced";
+        for (_, verdict) in verdicts.iter_mut().filter(|(of, _)| **of != Operation::Put) {
+            *verdict = Verdict { plan: Plan::Refused, because: because.to_owned() };
+        }
+    }
     let single = verdicts.get(&Operation::Delete).cloned();
     if let Some(single) = single {
         verdicts.insert(Operation::DeleteObjects, case.of_batches(&single));
@@ -202,8 +209,9 @@ mod tests {
                         let of_batch =
                             of == Operation::Delete && operation == Operation::DeleteObjects;
                         match operation == of || of_batch {
+                            _ if of == Operation::Put => Refused,
                             false => Conditional,
-                            true if works || of == Operation::Put => Refused,
+                            true if works => Refused,
                             true => Exclusive,
                         }
                     }),

@@ -2,7 +2,7 @@
 //! PUT is its compare-and-swap.
 //!
 //! It needs of the store: `If-Match` and `If-None-Match: *` on PUT, atomic, and reads that show
-//! the newest write. The start-up probe checks that before anything depends on it.
+//! the newest write. A start finds out whether it has them before anything depends on it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! The proxy as a whole: assembled, probed, served, drained.
+//! The proxy as a whole: assembled, examined, served, drained.
 
 pub mod certificates;
 pub mod examine;
@@ -125,7 +125,7 @@ struct Assembled {
 }
 
 impl Server {
-    /// Binds both listeners, checks the ledger bucket, and probes the store.
+    /// Binds both listeners, checks the ledger bucket, and finds out how the store is fenced on.
     ///
     /// # Errors
     ///
@@ -262,16 +262,19 @@ async fn assemble(
             LedgerBucketError::Unusable { .. } => StartError::Ledger(error.to_string()),
         }
     })?;
-    let upstream = store::upstream(
-        &store.url,
-        &config.backend,
-        edge,
-        store::Lifetimes::of(&config.backend, &config.fence).signature,
-        config.fence.assembly_seconds_max.duration(),
-    )?;
+    let upstream = || {
+        store::upstream(
+            &store.url,
+            &config.backend,
+            Arc::clone(&edge),
+            store::Lifetimes::of(&config.backend, &config.fence).signature,
+            config.fence.assembly_seconds_max.duration(),
+        )
+    };
     let examiner = Examiner {
         config: config.clone(),
-        upstream: Arc::clone(&upstream),
+        // A client of its own: no connection that a race has upset is handed to a request.
+        upstream: upstream()?,
         shelf: Shelf::new(client.clone(), config),
         identity: examine::identity(config, &store.url),
         metrics: Arc::clone(&metrics),
@@ -280,7 +283,7 @@ async fn assemble(
     let found = examiner.at_start().await?;
     let ledger: Arc<dyn Ledger> = Arc::new(ledger(found.plan.etag_quotes));
     let settings = settings::settings(config, authentication, &found, rules);
-    let proxy = Proxy::new(settings, upstream, ledger, metrics, readiness);
+    let proxy = Proxy::new(settings, upstream()?, ledger, metrics, readiness);
     Ok(Assembled { proxy, examiner, found })
 }
 

@@ -141,7 +141,7 @@ pub fn sdk_http_client(ca_file: Option<&Path>) -> Result<SharedHttpClient, Store
         .build_https())
 }
 
-/// The SDK's client for the ledger and the probe. It does not retry: a conditional PUT that landed
+/// The SDK's client for the ledger. It does not retry: a conditional PUT that landed
 /// and is sent again is refused by its own success.
 #[must_use]
 pub fn sdk_client(

@@ -389,6 +389,7 @@ mod tests {
         metrics.request("PutObject", http::StatusCode::OK, Duration::from_millis(9));
         metrics.upstream("PutObject", Duration::from_millis(5));
         metrics.traffic().received_bytes.inc_by(7);
+        metrics.examined(1_700_000_000, &["expiry"]);
         let text = text(&metrics);
         let names = include_str!("metrics.rs").lines().filter_map(|line| {
             line.strip_prefix("//! | `").and_then(|rest| rest.split('`').next())

@@ -196,7 +196,7 @@ fn generation_in(tag: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_str(generation_of(strip_quotes(tag.to_str().ok()?))?).ok()
 }
 
-/// What stands for a tag that names no generation, and so is that of no object (a probe's): the
+/// What stands for a tag that names no generation, and so is that of no object (an examination's): the
 /// condition must fail, and not be left out.
 fn no_generation(tag: &HeaderValue) -> Option<HeaderValue> {
     let tag = strip_quotes(tag.to_str().ok()?);
