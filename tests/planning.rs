@@ -42,7 +42,7 @@ async fn stores_that_enforce_conditions_are_accepted() {
         (Profile::AwsKms, "conditional"),
         (Profile::Minio, "exclusive"),
     ] {
-        let backend = Backend::embedded(profile).await;
+        let backend = Backend::embedded(profile).await.looking();
         let proxy = backend.proxy("").await;
         let (status, ready) = proxy.admin("/readyz").await;
         let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
@@ -63,7 +63,7 @@ async fn stores_that_enforce_conditions_are_accepted() {
 
 #[tokio::test]
 async fn a_store_that_ignores_conditions_is_refused_by_the_operations_name() {
-    let backend = Backend::embedded(Profile::Liar).await;
+    let backend = Backend::embedded(Profile::Liar).await.looking();
     let error = refusal(&backend, "").await;
     assert!(matches!(error, StartError::Plan(PlanError::Unsound(_))), "{error}");
     let text = error.to_string();
@@ -78,7 +78,7 @@ async fn a_store_that_ignores_conditions_is_refused_by_the_operations_name() {
 /// arrive together both win. What the probe can see is that an overtaken body still lands.
 #[tokio::test]
 async fn a_store_that_looks_before_it_acts_is_refused_by_the_operations_name() {
-    let backend = Backend::embedded(Profile::Racy).await;
+    let backend = Backend::embedded(Profile::Racy).await.looking();
     let error = refusal(&backend, "").await;
     assert!(matches!(error, StartError::Plan(PlanError::Unsound(_))), "{error}");
     let text = error.to_string();
@@ -89,7 +89,7 @@ async fn a_store_that_looks_before_it_acts_is_refused_by_the_operations_name() {
 
 #[tokio::test]
 async fn a_setting_that_the_store_contradicts_is_an_error() {
-    let backend = Backend::embedded(Profile::Minio).await;
+    let backend = Backend::embedded(Profile::Minio).await.looking();
     let error = refusal(&backend, "[backend]\nconditional_delete = \"conditional\"\n").await;
     assert!(matches!(error, StartError::Plan(PlanError::Contradicted { .. })), "{error}");
     assert!(error.to_string().contains("backend.conditional_delete"), "{error}");
@@ -99,7 +99,7 @@ async fn a_setting_that_the_store_contradicts_is_an_error() {
 
 #[tokio::test]
 async fn what_is_stricter_than_the_store_is_taken_at_its_word() {
-    let backend = Backend::embedded(Profile::Aws).await;
+    let backend = Backend::embedded(Profile::Aws).await.looking();
     let settings = "[backend]\nconditional_delete = \"exclusive\"\netag_quotes = \"bare\"\n";
     let proxy = backend.proxy(settings).await;
     let (_, ready) = proxy.admin("/readyz").await;
@@ -122,7 +122,7 @@ async fn a_store_that_fails_meanwhile_is_not_called_unsound() {
 
 #[tokio::test]
 async fn the_probe_works_under_the_ledgers_own_prefix() {
-    let backend = Backend::embedded(Profile::Aws).await;
+    let backend = Backend::embedded(Profile::Aws).await.looking();
     let proxy = backend.proxy("[ledger]\nprefix = \"fences/\"\n").await;
     let history = backend.store().history();
     assert!(!history.is_empty());
@@ -137,7 +137,7 @@ async fn the_probe_works_under_the_ledgers_own_prefix() {
 
 #[tokio::test]
 async fn a_missing_ledger_bucket_is_an_error_that_says_what_to_do() {
-    let backend = Backend::embedded(Profile::Aws).await;
+    let backend = Backend::embedded(Profile::Aws).await.looking();
     let elsewhere = "[ledger]\nbucket = \"elsewhere\"\n";
     let error = refusal(&backend.with_ledger("elsewhere"), elsewhere).await;
     assert!(matches!(error, StartError::LedgerMissing { .. }), "{error}");
@@ -183,7 +183,7 @@ async fn examined(backend: &Backend) -> Report {
 
 #[tokio::test]
 async fn what_was_found_is_kept_and_good_for_a_day() {
-    let backend = Backend::embedded(Profile::Aws).await;
+    let backend = Backend::embedded(Profile::Aws).await.looking();
     drop(backend.proxy("").await);
     let tried = |backend: &Backend| {
         let history = backend.store().history();
@@ -209,7 +209,7 @@ async fn what_was_found_is_kept_and_good_for_a_day() {
 
 #[tokio::test]
 async fn complete_and_copy_are_conditional_by_a_full_examination_alone() {
-    let backend = Backend::embedded(Profile::Aws).await;
+    let backend = Backend::embedded(Profile::Aws).await.looking();
     let findings = async |backend: &Backend| {
         let proxy = backend.proxy("").await;
         let (_, ready) = proxy.admin("/readyz").await;
@@ -228,7 +228,7 @@ async fn complete_and_copy_are_conditional_by_a_full_examination_alone() {
 /// SeaweedFS 4.48 lets a PUT that expects the state before land on a DELETE where versions are kept.
 #[tokio::test]
 async fn where_versions_are_kept_nothing_but_put_is_fenced_until_it_was_examined() {
-    let backend = Backend::embedded(Profile::Aws).await;
+    let backend = Backend::embedded(Profile::Aws).await.looking();
     keep_versions(&backend).await;
     let proxy = backend.proxy("").await;
     assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
@@ -255,7 +255,7 @@ async fn where_versions_are_kept_nothing_but_put_is_fenced_until_it_was_examined
 /// Ceph RGW 16 ignores `If-None-Match: *` where versions are kept.
 #[tokio::test]
 async fn a_bucket_in_which_conditions_do_not_hold_is_refused() {
-    let backend = Backend::embedded(Profile::Ceph).await;
+    let backend = Backend::embedded(Profile::Ceph).await.looking();
     let settings = "[backend]\nchecksum_trailers = \"drop\"\n";
     let proxy = backend.proxy(settings).await;
     assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
@@ -272,14 +272,14 @@ async fn a_bucket_in_which_conditions_do_not_hold_is_refused() {
 #[tokio::test]
 async fn tags_that_are_said_to_be_unique_and_repeat_are_found_out() {
     let unique = "[[bucket]]\nname = \"data\"\ntags = \"unique\"\n";
-    let backend = Backend::embedded(Profile::Aws).await;
+    let backend = Backend::embedded(Profile::Aws).await.looking();
     let proxy = backend.proxy(unique).await;
     let refused = proxy.token(7).put("k", "one").await;
     assert_eq!(refused.short(), "501 FenceUnsupportedBucket");
     let message = refused.element("Message").unwrap();
     assert!(message.contains("tags repeat in this bucket"), "{message}");
     assert_eq!(backend.objects().await, Vec::<String>::new());
-    let backend = Backend::embedded(Profile::AwsKms).await;
+    let backend = Backend::embedded(Profile::AwsKms).await.looking();
     let proxy = backend.proxy(unique).await;
     assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");
 }
@@ -287,7 +287,7 @@ async fn tags_that_are_said_to_be_unique_and_repeat_are_found_out() {
 /// The same address, another store: what is examined again and does less is not fenced on.
 #[tokio::test]
 async fn a_store_that_does_less_than_it_did_is_not_fenced_on_any_more() {
-    let mut backend = Backend::embedded(Profile::Aws).await;
+    let mut backend = Backend::embedded(Profile::Aws).await.looking();
     let address = backend.endpoint.strip_prefix("http://").unwrap().to_owned();
     let proxy = backend.proxy("[backend]\nrecheck_seconds = 1\n").await;
     assert_eq!(proxy.token(7).put("k", "one").await.short(), "200");

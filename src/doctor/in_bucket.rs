@@ -39,9 +39,9 @@ impl From<Silence> for BucketError {
     }
 }
 
-/// Whether the bucket keeps versions, as it says itself.
-pub async fn versioning_of(upstream: &Upstream, bucket: &Bucket) -> Versioning {
-    scratch::versioning(&Bench::new(upstream, bucket.as_str(), "", (2, 1), &Unwatched)).await
+/// Whether the bucket keeps versions, as it says itself. `None`: there is no such bucket.
+pub async fn versioning_of(upstream: &Upstream, bucket: &Bucket) -> Option<Versioning> {
+    scratch::asked(&Bench::new(upstream, bucket.as_str(), "", (2, 1), &Unwatched)).await
 }
 
 /// What the store says that it is: its `Server` header.

@@ -19,10 +19,18 @@ pub(super) async fn look(bench: &Bench<'_>) -> Result<Reply, Silence> {
 
 /// Whether the bucket keeps versions, as it says itself.
 pub(super) async fn versioning(bench: &Bench<'_>) -> Versioning {
+    asked(bench).await.unwrap_or(Versioning::Unknown)
+}
+
+/// The same. `None`: there is no such bucket.
+pub(super) async fn asked(bench: &Bench<'_>) -> Option<Versioning> {
     let Ok(reply) = bench.send(Draft::to_bucket(Method::GET, "versioning")).await else {
-        return Versioning::Unknown;
+        return Some(Versioning::Unknown);
     };
-    match (reply.status(), reply.answer.element("Status").as_deref()) {
+    if reply.answer.code().as_deref() == Some("NoSuchBucket") {
+        return None;
+    }
+    Some(match (reply.status(), reply.answer.element("Status").as_deref()) {
         (200, Some("Enabled")) => Versioning::Enabled,
         (200, Some("Suspended")) => Versioning::Suspended,
         // Google says it so where it was never switched on, Amazon says nothing.
@@ -30,7 +38,7 @@ pub(super) async fn versioning(bench: &Bench<'_>) -> Versioning {
         // Who does not know the question keeps no versions.
         (501 | 405, _) => Versioning::Off,
         (_, _) => Versioning::Unknown,
-    }
+    })
 }
 
 /// Makes the bucket, with versioning on.

@@ -188,7 +188,9 @@ impl Proxy {
         let known = match self.0.buckets.get(bucket) {
             Some(known) => known,
             None => {
-                let known = self.look_into(bucket).await?;
+                let Some(known) = self.look_into(bucket).await? else {
+                    return Ok(Arc::new(self.0.settings.plan.unversioned.clone()));
+                };
                 self.0.buckets.note(bucket, known.clone());
                 known
             }
@@ -199,7 +201,8 @@ impl Proxy {
         }
     }
 
-    async fn look_into(&self, bucket: &Bucket) -> Result<Known, S3Error> {
+    /// `None`: there is no such bucket, now.
+    async fn look_into(&self, bucket: &Bucket) -> Result<Option<Known>, S3Error> {
         let plan = &self.0.settings.plan;
         let claimed = self.0.settings.policy.tags_of(bucket) == Tags::Unique;
         let unique_tags = claimed && !plan.trusts_tags;
@@ -208,9 +211,11 @@ impl Proxy {
             None => plan.trusts_versions,
         };
         if alike && !unique_tags {
-            return Ok(Known::Plan(Arc::new(plan.unversioned.clone())));
+            return Ok(Some(Known::Plan(Arc::new(plan.unversioned.clone()))));
         }
         let said = versioning_of(&self.0.upstream, bucket).await;
+        // Who writes to a bucket that is not there is told so by the store.
+        let Some(said) = said else { return Ok(None) };
         let answered = said != Versioning::Unknown;
         let untried = plan.versioned.is_none() && !plan.trusts_versions;
         let conditions = untried && (!answered || said.keeps_versions());
@@ -221,7 +226,7 @@ impl Proxy {
                 Ok(found) => keeps_versions = keeps_versions || found.keeps_versions(),
                 Err(BucketError::Unsound(why)) => {
                     tracing::error!(%bucket, why, "nothing can be fenced in this bucket");
-                    return Ok(Known::Unsound(why.into()));
+                    return Ok(Some(Known::Unsound(why.into())));
                 }
                 Err(BucketError::Silent(why)) => {
                     tracing::warn!(%bucket, why, "the bucket could not be looked at");
@@ -237,8 +242,8 @@ impl Proxy {
         };
         if let Planned::Refused(why) = &found.put {
             tracing::error!(%bucket, %why, "nothing can be fenced in this bucket");
-            return Ok(Known::Unsound(Arc::clone(why)));
+            return Ok(Some(Known::Unsound(Arc::clone(why))));
         }
-        Ok(Known::Plan(Arc::new(found)))
+        Ok(Some(Known::Plan(Arc::new(found))))
     }
 }

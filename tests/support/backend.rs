@@ -7,7 +7,7 @@ use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Region, StalledStreamProtectionConfig};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use fencepost::clock;
-use fencepost::config::{Config, ConfigFile, Purpose, Sources};
+use fencepost::config::{Config, ConfigFile, Purpose, Sources, TrustedBackend};
 use fencepost::devstore::{
     Change, DevStore, DevStoreBuilder, Faults, HISTORY_CHANGES_MAX, Profile, RunningStore,
 };
@@ -37,6 +37,8 @@ pub(crate) struct Backend {
     secret_access_key: String,
     /// What every proxy in front of it needs to be told.
     settings: &'static str,
+    /// Whether proxies look into data buckets before they write there.
+    looks: bool,
     embedded: Option<RunningStore>,
 }
 
@@ -59,8 +61,17 @@ impl Backend {
             access_key_id: store.access_key_id().into(),
             secret_access_key: store.secret_access_key().into(),
             settings: "",
+            looks: false,
             embedded: Some(running),
         }
+    }
+
+    /// The same, as users have it: before the first fenced write to a bucket a proxy asks it whether
+    /// it keeps versions, and tries in it what nobody has. The embedded store's buckets are known,
+    /// so that tests of other things do without, and see what *they* have sent; over real stores
+    /// every test has it.
+    pub(crate) fn looking(self) -> Self {
+        Self { looks: true, ..self }
     }
 
     /// The SeaweedFS beside the test, with buckets of this test's own; `None`, and the reason is
@@ -91,6 +102,7 @@ impl Backend {
             access_key_id: found.access_key_id,
             secret_access_key: found.secret_access_key,
             settings: "",
+            looks: true,
             embedded: None,
         };
         for bucket in [&backend.bucket, &backend.ledger] {
@@ -108,6 +120,7 @@ impl Backend {
             access_key_id: self.access_key_id.clone(),
             secret_access_key: self.secret_access_key.clone(),
             settings: self.settings,
+            looks: self.looks,
             embedded: None,
         }
     }
@@ -286,6 +299,10 @@ impl Backend {
         let sources = Sources { file: Some(file), ..Sources::default() };
         let mut config = Config::load(&sources, Purpose::Other).unwrap();
         config.listen.set_port(0);
+        let trusts = &mut config.backend.unsafe_trust_backend;
+        if !self.looks && trusts.is_empty() {
+            trusts.extend([TrustedBackend::Versions, TrustedBackend::Tags]);
+        }
         config.admin_listen.set_port(0);
         if self.ledger != config.ledger.bucket.as_str() {
             let text = format!("[ledger]\nbucket = \"{}\"\n", self.ledger);
