@@ -104,6 +104,8 @@ async fn bottomless(mut wire: Wire) {
         let target = head.split(' ').nth(1).unwrap();
         if head.starts_with("HEAD ") {
             wire.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await;
+        } else if target.ends_with("?versioning") {
+            wire.send("HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\n\r\n").await;
         } else if head.starts_with("GET ") {
             let mib: usize = target.rsplit('/').next().unwrap().parse().unwrap();
             let length = mib * MIB;

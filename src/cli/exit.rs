@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed, or refused for another reason than those below |
 //! | 2 | the command line or the configuration is wrong, and nothing was begun |
-//! | 69 | the proxy cannot be reached, or cannot do it now |
+//! | 69 | the proxy, or the doctor's store, cannot be reached, or cannot do it now |
 //! | 73 | not got within `--wait`: somebody else has the lease, or older writes are on their way |
 //! | 75 | lost: the lease has ended, or a newer token was seen |
 //! | 77 | the credentials are missing, wrong or not enough |
@@ -17,6 +17,8 @@ use std::error::Error;
 
 use fencepost::client::{ClientError, Code, Refused};
 use fencepost::config::ConfigError;
+use fencepost::doctor::ExaminationError;
+use fencepost::server::examine::ExamineError;
 
 use super::table::when;
 
@@ -47,6 +49,14 @@ pub(super) struct Usage(pub(super) String);
 pub(super) fn code(failure: &(dyn Error + 'static)) -> u8 {
     if let Some(error) = failure.downcast_ref::<ClientError>() {
         return code_of_client(error);
+    }
+    if let Some(ExamineError::Examination(error)) = failure.downcast_ref() {
+        return match error {
+            ExaminationError::Denied(_) => DENIED,
+            ExaminationError::Silent(_)
+            | ExaminationError::NoSuchBucket(_)
+            | ExaminationError::Unusable { .. } => UNAVAILABLE,
+        };
     }
     let misused = failure.is::<ConfigError>() || failure.is::<Usage>();
     if misused { USAGE } else { FAILED }

@@ -6,6 +6,8 @@
 #[path = "../support/authority.rs"]
 mod authority;
 mod claim;
+#[cfg(feature = "embedded-store")]
+mod doctor;
 mod lease;
 mod policy;
 #[cfg(feature = "embedded-store")]
