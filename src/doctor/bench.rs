@@ -428,7 +428,7 @@ impl<'a> Bench<'a> {
 
 impl Draft {
     /// The same request once more.
-    fn again(&self) -> Self {
+    pub(super) fn again(&self) -> Self {
         Self {
             method: self.method.clone(),
             key: self.key.clone(),

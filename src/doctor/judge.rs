@@ -92,8 +92,13 @@ impl Precedence {
         let when = When::Tag(tag);
         let swaps = (1..bench.writers.max(2)).map(|_| bench.put_draft(key, "swapped", &when));
         let swaps = join_all(swaps.map(|draft| bench.send_once(draft)));
+        let again = unconditional.again();
         let (_, reply) = tokio::join!(swaps, bench.send_once(unconditional));
-        let reply = reply?;
+        let mut reply = reply?;
+        if reply.throttled() {
+            // Where a key is written once a second there is no race: the last word is this one's.
+            reply = bench.send(again).await?;
+        }
         self.rounds += 1;
         if !reply.done() {
             *self.refused.entry(reply.said()).or_default() += 1;
