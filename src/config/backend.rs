@@ -201,6 +201,8 @@ pub enum TrustedBackend {
     Delete,
     /// That requests are refused once their signature is too old (F9).
     Expiry,
+    /// That what is sent without a condition is not undone by a PUT that expects the state before.
+    Exclusion,
     /// That buckets that keep versions are like those that do not, where nobody has tried.
     Versions,
     /// That the tags of buckets with `tags = "unique"` never repeat.

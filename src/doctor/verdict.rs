@@ -26,6 +26,8 @@ pub struct Trust {
     pub operations: Vec<Operation>,
     /// Whether requests are taken to expire.
     pub expiry: bool,
+    /// Whether what is sent without a condition is taken not to be undone.
+    pub exclusion: bool,
     /// Whether tags are taken to be unique where the configuration says so.
     pub tags: bool,
     /// Whether buckets that keep versions are taken to be like those that do not, if nobody has
@@ -44,10 +46,11 @@ impl Trust {
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         let expiry = self.expiry.then_some("expiry");
+        let exclusion = self.exclusion.then_some("exclusion");
         let tags = self.tags.then_some("tags");
         let operations = self.operations.iter().map(|operation| operation.name());
         let versions = self.versions.then_some("versions");
-        operations.chain(expiry).chain(tags).chain(versions).collect()
+        operations.chain(expiry).chain(exclusion).chain(tags).chain(versions).collect()
     }
 }
 
@@ -103,6 +106,7 @@ impl Case<'_> {
             (Some(why), Operation::Put) => verdict(Plan::Refused, why),
             (Some(why), _) => {
                 match self.against(|entry| entry.need == Need::Exclusion(operation)) {
+                    _ if self.trust.exclusion => verdict(Plan::Exclusive, why),
                     None => verdict(Plan::Exclusive, why),
                     Some(worse) => verdict(Plan::Refused, format!("{why}; {worse}")),
                 }

@@ -144,6 +144,7 @@ pub fn trust(backend: &BackendConfig) -> Trust {
             TrustedBackend::Copy => trust.operations.push(Operation::Copy),
             TrustedBackend::Delete => trust.operations.push(Operation::Delete),
             TrustedBackend::Expiry => trust.expiry = true,
+            TrustedBackend::Exclusion => trust.exclusion = true,
             TrustedBackend::Tags => trust.tags = true,
             TrustedBackend::Versions => trust.versions = true,
         }
