@@ -6,8 +6,8 @@
 //! it needs. Everything is built from names, nothing is asked of a store, and nothing is applied.
 //!
 //! Which documents a store takes, and how it names principals, is in a file of its own:
-//! [`aws`], [`named`] (Ceph RGW and SeaweedFS, which know users and not roles), [`gcs`],
-//! [`minio`].
+//! `aws`, `named` (Ceph RGW and SeaweedFS, which know users and not roles), `gcs`,
+//! `minio`.
 
 mod aws;
 mod gcs;

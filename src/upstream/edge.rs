@@ -84,7 +84,7 @@ enum Seal {
     Tokens { source: Arc<dyn TokenSource>, bodiless_seconds: u32, seconds: u64 },
 }
 
-/// See the [module](self).
+/// What is said to the store, and what its answers say here: the one edge of the proxy.
 #[derive(Debug)]
 pub struct Edge {
     dialect: Dialect,
