@@ -269,6 +269,42 @@ async fn a_bucket_in_which_conditions_do_not_hold_is_refused() {
     assert_eq!(backend.bytes("k").await.unwrap(), b"one", "nothing was changed");
 }
 
+/// Whatever the store says in place of an answer, the bucket is not taken for one without versions.
+#[tokio::test]
+async fn a_bucket_that_does_not_say_whether_it_keeps_versions_is_tried() {
+    let settings = "[backend]\nchecksum_trailers = \"drop\"\n";
+    let no_answers = [
+        Effect::Status(500, "InternalError"),
+        Effect::Status(503, "SlowDown"),
+        Effect::Status(403, "AccessDenied"),
+        Effect::Status(412, "PreconditionFailed"),
+        Effect::Status(409, "OperationAborted"),
+        Effect::Status(404, "NoSuchKey"),
+        Effect::Status(200, "InternalError"),
+        Effect::CutBefore,
+    ];
+    let backend = Backend::embedded(Profile::Ceph).await.looking();
+    // Both kinds have been examined, and nothing can be fenced in the one.
+    backend.keep(&examined(&backend).await).await;
+    keep_versions(&backend).await;
+    for effect in no_answers {
+        let proxy = backend.proxy(settings).await;
+        let said = format!("{effect:?}");
+        let rule = Rule::new(effect).method(Method::GET).bucket("data").query("versioning");
+        let fault = backend.faults().add(rule.always());
+        let refused = proxy.token(7).put("k", "one").await;
+        assert_eq!(refused.short(), "501 FenceUnsupportedBucket", "{said}");
+        assert!(fault.hits() > 0, "{said}");
+        backend.faults().clear();
+    }
+    assert_eq!(backend.bytes("k").await, None, "nothing was written");
+    // What cannot be tried either is not fenced in.
+    let proxy = backend.proxy(settings).await;
+    let silence = Rule::new(Effect::Status(500, "InternalError")).bucket("data").always();
+    backend.faults().add(silence);
+    assert_eq!(proxy.token(7).put("k", "one").await.short(), "503 FenceUnavailable");
+}
+
 #[tokio::test]
 async fn tags_that_are_said_to_be_unique_and_repeat_are_found_out() {
     let unique = "[[bucket]]\nname = \"data\"\ntags = \"unique\"\n";

@@ -209,13 +209,14 @@ impl Examination<'_> {
         if made {
             scratch::create_versioned(&bench).await.map_err(|silence| silence.0)?;
         }
-        let examined = self.examine(bench).await.map_err(|error| error.to_string());
-        let mut examined = examined?;
-        if made {
-            let removed = scratch::remove_bucket(&self.bench(&name)).await;
-            if let Err(silence) = removed {
-                examined.remarks.push(format!("{name}: {}", silence.0));
-            }
+        let examined = self.examine(bench).await;
+        let removed = match made {
+            true => scratch::remove_bucket(&self.bench(&name)).await,
+            false => Ok(()),
+        };
+        let mut examined = examined.map_err(|error| error.to_string())?;
+        if let Err(silence) = removed {
+            examined.remarks.push(format!("{name}: {}", silence.0));
         }
         if !examined.report.versioning.keeps_versions() {
             return Err(format!("{name} keeps no versions"));

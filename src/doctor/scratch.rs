@@ -30,6 +30,10 @@ pub(super) async fn asked(bench: &Bench<'_>) -> Option<Versioning> {
     if reply.answer.code().as_deref() == Some("NoSuchBucket") {
         return None;
     }
+    // A success with an error inside says nothing, as no answer does.
+    if reply.answer.status.is_success() && !reply.done() {
+        return Some(Versioning::Unknown);
+    }
     Some(match (reply.status(), reply.answer.element("Status").as_deref()) {
         (200, Some("Enabled")) => Versioning::Enabled,
         (200, Some("Suspended")) => Versioning::Suspended,

@@ -220,7 +220,8 @@ impl Proxy {
         let untried = plan.versioned.is_none() && !plan.trusts_versions;
         let conditions = untried && (!answered || said.keeps_versions());
         let mut keeps_versions = said.keeps_versions();
-        if conditions || unique_tags {
+        // What a bucket does not say shows by a scratch object, which gets a version there.
+        if conditions || unique_tags || !answered {
             let wanted = Wanted { quotes: plan.etag_quotes, conditions, unique_tags };
             match try_bucket(&self.0.upstream, bucket, SCRATCH_PREFIX, wanted).await {
                 Ok(found) => keeps_versions = keeps_versions || found.keeps_versions(),
