@@ -26,13 +26,11 @@ fn swap_fault(effect: Effect) -> Rule {
 
 /// The key of the one record in the ledger bucket.
 async fn the_records_key(backend: &Backend) -> String {
-    let listed = backend.sdk(None).list_objects_v2().bucket(&backend.ledger).send().await;
-    let listed = listed.unwrap();
+    let mut records = backend.objects_in(&backend.ledger).await;
     // Beside what was found out about the store.
-    let keys = listed.contents().iter().map(|object| object.key().unwrap());
-    let records: Vec<&str> = keys.filter(|key| *key != "examinations.json").collect();
+    records.retain(|key| key != "examinations.json");
     assert_eq!(records.len(), 1);
-    records[0].to_owned()
+    records.remove(0)
 }
 
 async fn overwrite(backend: &Backend, key: &str, text: &str) {

@@ -30,9 +30,7 @@ async fn refusal(backend: &Backend, settings: &str) -> StartError {
 }
 
 async fn objects_in_the_ledger(backend: &Backend) -> Vec<String> {
-    let listed = backend.sdk(None).list_objects_v2().bucket(&backend.ledger).send().await;
-    let listed = listed.unwrap();
-    listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
+    backend.objects_in(&backend.ledger).await
 }
 
 #[tokio::test]

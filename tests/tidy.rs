@@ -206,6 +206,16 @@ fn no_rule_of_the_fence_is_switched_off() {
 }
 
 #[test]
+fn what_no_fence_guards_is_the_doctors_alone() {
+    let sources = sources("src");
+    let uses = |source: &Source| source.code.contains("for_examination");
+    let known = |source: &Source| source.is_in("doctor") || source.path == "fence/permit.rs";
+    assert!(sources.iter().any(|source| source.is_in("doctor") && uses(source)));
+    let against = |source: &Source| uses(source) && !known(source);
+    nobody("UnfencedPermit::for_examination is for scratch objects", offenders(&sources, against));
+}
+
+#[test]
 fn every_file_says_what_it_is_and_is_short() {
     for directory in ["src", "tests"] {
         let sources = sources(directory);

@@ -104,14 +104,6 @@ fn bucket_policy(bucket: &str, proxy: &Principal, require_conditions: bool) -> D
 }
 
 fn role_policy(wanted: &Wanted, proxy: &Principal) -> Document {
-    let allow = |sid, action: Vec<&'static str>, resource| Statement {
-        sid,
-        effect: Effect::Allow,
-        principal: None,
-        action,
-        resource,
-        condition: None,
-    };
     let data = || wanted.buckets.iter();
     let buckets = || data().chain([&wanted.ledger]);
     let whole = |buckets: &mut dyn Iterator<Item = &String>| -> Vec<String> {
@@ -124,20 +116,20 @@ fn role_policy(wanted: &Wanted, proxy: &Principal) -> Document {
     let mut of_data = whole(&mut data());
     of_data.extend(objects(&mut data()));
     let mut statements = vec![
-        allow("SeeWhatIsThere", NEEDED_OF_BUCKETS.to_vec(), whole(&mut buckets())),
-        allow("ReadAndWrite", NEEDED_OF_OBJECTS.to_vec(), objects(&mut buckets())),
-        allow("ClientsMayAskFor", asked_of, of_data),
+        Statement::allow("SeeWhatIsThere", NEEDED_OF_BUCKETS.to_vec(), whole(&mut buckets())),
+        Statement::allow("ReadAndWrite", NEEDED_OF_OBJECTS.to_vec(), objects(&mut buckets())),
+        Statement::allow("ClientsMayAskFor", asked_of, of_data),
     ];
     // Where the ledger's bucket keeps versions, this is how the doctor removes what it wrote.
     let ledger = [&wanted.ledger];
     let mut of_ledger = whole(&mut ledger.into_iter());
     of_ledger.extend(objects(&mut ledger.into_iter()));
     let tidy = vec!["s3:DeleteObjectVersion", "s3:ListBucketVersions"];
-    statements.push(allow("TidyUpTheLedger", tidy, of_ledger));
+    statements.push(Statement::allow("TidyUpTheLedger", tidy, of_ledger));
     if !wanted.kms_keys.is_empty() {
         // Decrypt is for reads, and for the parts of multipart uploads.
         let actions = vec!["kms:Decrypt", "kms:GenerateDataKey"];
-        statements.push(allow("UseTheKeys", actions, wanted.kms_keys.clone()));
+        statements.push(Statement::allow("UseTheKeys", actions, wanted.kms_keys.clone()));
     }
     let (kind, name) = (if proxy.is_user() { "user" } else { "role" }, proxy.short_name());
     Document {

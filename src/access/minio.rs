@@ -5,8 +5,7 @@
 //! written from MinIO's documentation.
 
 use super::statement::{
-    ASKED_OF_BUCKETS, ASKED_OF_OBJECTS, Effect, NEEDED_OF_BUCKETS, NEEDED_OF_OBJECTS, Statement,
-    policy,
+    ASKED_OF_BUCKETS, ASKED_OF_OBJECTS, NEEDED_OF_BUCKETS, NEEDED_OF_OBJECTS, Statement, policy,
 };
 use super::{Document, Documents, Principal, Wanted};
 
@@ -30,23 +29,19 @@ pub(super) fn documents(wanted: &Wanted, proxy: &Principal) -> Documents {
     };
     let data: Vec<&String> = wanted.buckets.iter().collect();
     let all = [&data[..], &[&wanted.ledger]].concat();
-    let allow = |sid, action: Vec<&'static str>, resource| Statement {
-        sid,
-        effect: Effect::Allow,
-        principal: None,
-        action,
-        resource,
-        condition: None,
-    };
     let of_buckets = [&NEEDED_OF_BUCKETS[..], &ASKED_OF_BUCKETS].concat();
     let of_objects = [&NEEDED_OF_OBJECTS[..], &ASKED_OF_OBJECTS].concat();
     let writer = policy(&[
-        allow("SeeWhatIsThere", of_buckets, whole(&all)),
-        allow("ReadAndWrite", of_objects, objects(&all)),
+        Statement::allow("SeeWhatIsThere", of_buckets, whole(&all)),
+        Statement::allow("ReadAndWrite", of_objects, objects(&all)),
     ]);
     let reader = policy(&[
-        allow("SeeWhatIsThere", vec!["s3:GetBucketLocation", "s3:ListBucket"], whole(&data)),
-        allow("Read", vec!["s3:GetObject", "s3:GetObjectVersion"], objects(&data)),
+        Statement::allow(
+            "SeeWhatIsThere",
+            vec!["s3:GetBucketLocation", "s3:ListBucket"],
+            whole(&data),
+        ),
+        Statement::allow("Read", vec!["s3:GetObject", "s3:GetObjectVersion"], objects(&data)),
     ]);
     let documents = vec![
         Document {

@@ -19,6 +19,17 @@ pub(super) struct Statement {
     pub(super) condition: Option<Value>,
 }
 
+impl Statement {
+    /// Of the policy of an identity.
+    pub(super) fn allow(
+        sid: &'static str,
+        action: Vec<&'static str>,
+        resource: Vec<String>,
+    ) -> Self {
+        Self { sid, effect: Effect::Allow, principal: None, action, resource, condition: None }
+    }
+}
+
 /// What a statement does.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) enum Effect {

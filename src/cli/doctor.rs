@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencepost::config::flags::DoctorFlags;
 use fencepost::config::{Config, Environment, Purpose};
-use fencepost::doctor::report::{Check, Depth, Outcome, Versioning};
+use fencepost::doctor::report::{Check, Depth, Versioning};
 use fencepost::doctor::{Progress, Unwatched, Versioned, render};
 use fencepost::server::examine;
 use fencepost::telemetry;
@@ -83,13 +83,7 @@ impl Progress for Lines {
     }
 
     fn checked(&self, check: &Check) {
-        let word = match check.outcome {
-            Outcome::Passed => "passed",
-            Outcome::Failed => "FAILED",
-            Outcome::Noted => "noted",
-            Outcome::Unclear => "unclear",
-        };
-        Self::show(&format!("{} {word}", check.id));
+        Self::show(&format!("{} {}", check.id, check.outcome.word()));
     }
 }
 

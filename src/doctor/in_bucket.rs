@@ -3,11 +3,11 @@
 //! (Ceph RGW 16 ignores `If-None-Match: *` then), and its tags may not be what the configuration
 //! says.
 
-use super::Unwatched;
 use super::bench::{Bench, Silence, When};
 use super::judge::must_refuse;
 use super::report::{Outcome, Versioning};
 use super::scratch;
+use super::{SCRATCH_PREFIX, Unwatched};
 use crate::s3::{Bucket, EtagQuotes};
 use crate::upstream::Upstream;
 
@@ -59,7 +59,7 @@ pub async fn server_name(
     Ok(server.and_then(|server| server.to_str().ok()).map(str::to_owned))
 }
 
-/// Tries it, with a scratch object under `prefix`. Answers whether the bucket keeps versions.
+/// Tries it, with a scratch object. Answers whether the bucket keeps versions.
 ///
 /// # Errors
 ///
@@ -67,10 +67,9 @@ pub async fn server_name(
 pub async fn try_bucket(
     upstream: &Upstream,
     bucket: &Bucket,
-    prefix: &str,
     wanted: Wanted,
 ) -> Result<Versioning, BucketError> {
-    let bench = Bench::new(upstream, bucket.as_str(), prefix, (2, 1), &Unwatched);
+    let bench = Bench::new(upstream, bucket.as_str(), SCRATCH_PREFIX, (2, 1), &Unwatched);
     bench.learn_quotes(wanted.quotes);
     let key = bench.key("in-bucket");
     let first = bench.put(&key, "1", &When::Always).await;

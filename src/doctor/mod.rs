@@ -44,6 +44,9 @@ use crate::clock;
 use crate::s3::EtagQuotes;
 use crate::upstream::Upstream;
 
+/// What the scratch keys begin with in a bucket of the user's.
+pub const SCRATCH_PREFIX: &str = "fencepost-doctor/";
+
 /// Who wants to know how far an examination is.
 pub trait Progress: Send + Sync {
     /// A bucket's turn.
@@ -271,10 +274,7 @@ impl Examination<'_> {
         let (dialect, depth) = (self.store.dialect, self.depth);
         reads::run(bench, depth).await;
         puts::run(bench, dialect, depth, self.quotes).await;
-        facts.etag_quotes = bench.learnt_quotes().map(|quotes| match quotes {
-            EtagQuotes::Quoted => Quotes::Quoted,
-            EtagQuotes::Bare => Quotes::Bare,
-        });
+        facts.etag_quotes = bench.learnt_quotes().map(Quotes::from);
         match depth {
             // A start-up does not wait for one after the other.
             Depth::Quick => {

@@ -3,9 +3,7 @@
 use std::fmt::Write as _;
 
 use super::catalogue::entry_of;
-use super::report::{
-    BucketReport, Depth, Facts, Outcome, Plan, Quotes, Report, TagsFound, Versioning,
-};
+use super::report::{BucketReport, Depth, Facts, Plan, Quotes, Report, TagsFound, Versioning};
 
 /// The whole report, in lines.
 #[must_use]
@@ -116,15 +114,9 @@ fn bucket_section(text: &mut String, bucket: &BucketReport) {
     text.push('\n');
     let mut rows = vec![["CHECK".to_owned(), "RESULT".to_owned(), "EVIDENCE".to_owned()]];
     rows.extend(bucket.checks.iter().map(|check| {
-        let result = match check.outcome {
-            Outcome::Passed => "passed",
-            Outcome::Failed => "FAILED",
-            Outcome::Noted => "noted",
-            Outcome::Unclear => "unclear",
-        };
         let says = entry_of(&check.id).map_or("", |entry| entry.says);
         let evidence = format!("{says}: {}", check.evidence);
-        [check.id.clone(), result.to_owned(), evidence]
+        [check.id.clone(), check.outcome.word().to_owned(), evidence]
     }));
     table(text, &rows);
 }

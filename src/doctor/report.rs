@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::s3::EtagQuotes;
+
 /// The version of the shape of [`Report`], and of what the checks mean.
 pub const FORMAT: u32 = 1;
 
@@ -136,6 +138,19 @@ pub enum Outcome {
     Unclear,
 }
 
+impl Outcome {
+    /// For people: what is wrong stands out.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "FAILED",
+            Self::Noted => "noted",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
 /// What a verdict is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -253,6 +268,24 @@ pub enum Quotes {
     Quoted,
     /// `9b2c…`.
     Bare,
+}
+
+impl From<EtagQuotes> for Quotes {
+    fn from(quotes: EtagQuotes) -> Self {
+        match quotes {
+            EtagQuotes::Quoted => Self::Quoted,
+            EtagQuotes::Bare => Self::Bare,
+        }
+    }
+}
+
+impl From<Quotes> for EtagQuotes {
+    fn from(quotes: Quotes) -> Self {
+        match quotes {
+            Quotes::Quoted => Self::Quoted,
+            Quotes::Bare => Self::Bare,
+        }
+    }
 }
 
 /// Whether tags repeat.

@@ -27,9 +27,6 @@ const UNSOUND_LIFE: Duration = Duration::from_secs(60);
 /// How many buckets are known. One more, and all are asked anew.
 const BUCKETS_MAX: usize = 10_000;
 
-/// What the scratch keys in a data bucket begin with.
-const SCRATCH_PREFIX: &str = "fencepost-doctor/";
-
 /// How the store is fenced on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorePlan {
@@ -223,7 +220,7 @@ impl Proxy {
         // What a bucket does not say shows by a scratch object, which gets a version there.
         if conditions || unique_tags || !answered {
             let wanted = Wanted { quotes: plan.etag_quotes, conditions, unique_tags };
-            match try_bucket(&self.0.upstream, bucket, SCRATCH_PREFIX, wanted).await {
+            match try_bucket(&self.0.upstream, bucket, wanted).await {
                 Ok(found) => keeps_versions = keeps_versions || found.keeps_versions(),
                 Err(BucketError::Unsound(why)) => {
                     tracing::error!(%bucket, why, "nothing can be fenced in this bucket");

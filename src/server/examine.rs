@@ -16,12 +16,9 @@ use super::store::{self, StoreError};
 use crate::config::{self, BackendConfig, BackendUrl, Config, TrustedBackend};
 use crate::doctor::report::{Depth, Dialect, FORMAT, Operation, Report, StoreIdentity};
 use crate::doctor::verdict::Trust;
-use crate::doctor::{Examination, ExaminationError, Progress, Versioned};
+use crate::doctor::{Examination, ExaminationError, Progress, SCRATCH_PREFIX, Versioned};
 use crate::s3::EtagQuotes;
 use crate::upstream::Upstream;
-
-/// What the doctor's scratch keys begin with in a bucket of the user's.
-pub const SCRATCH_PREFIX: &str = "fencepost-doctor/";
 
 /// The key, behind the ledger's prefix, under which findings are kept.
 const KEPT: &str = "examinations.json";
@@ -169,7 +166,9 @@ impl Kept {
         Self { full: self.full.filter(same), quick: self.quick.filter(same) }
     }
 
-    fn with(mut self, report: Report) -> Self {
+    /// With a report in the place of the one like it.
+    #[must_use]
+    pub fn with(mut self, report: Report) -> Self {
         match report.depth {
             Depth::Full => self.full = Some(report),
             Depth::Quick => self.quick = Some(report),
@@ -226,10 +225,18 @@ impl Shelf {
     ///
     /// When it cannot be written.
     pub async fn keep(&self, report: Report) -> Result<(), ExamineError> {
+        self.put(&self.look().await.of(&report.store).with(report)).await
+    }
+
+    /// Puts what is to be there.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub async fn put(&self, kept: &Kept) -> Result<(), ExamineError> {
         let not_kept =
             |reason: String| ExamineError::NotKept { bucket: self.bucket.clone(), reason };
-        let kept = self.look().await.of(&report.store).with(report);
-        let json = serde_json::to_vec_pretty(&kept).map_err(|error| not_kept(error.to_string()))?;
+        let json = serde_json::to_vec_pretty(kept).map_err(|error| not_kept(error.to_string()))?;
         let request = self.client.put_object().bucket(&self.bucket).key(&self.key);
         let request = request.content_type("application/json").body(ByteStream::from(json));
         match request.send().await {

@@ -89,9 +89,10 @@ impl Examiner {
         let bucket = self.config.ledger.bucket.as_str();
         let of_ledger = latest.buckets.first().is_some_and(|report| report.bucket == bucket);
         let quotes = examine::quotes(&self.config.backend);
-        let same_quotes = quotes.is_none_or(|quotes| written(&latest) == Some(quotes));
+        let same_quotes = quotes
+            .is_none_or(|quotes| latest.facts.etag_quotes.map(EtagQuotes::from) == Some(quotes));
         let life = self.config.backend.recheck_seconds.duration().as_secs();
-        let young = life == 0 || age_seconds(&latest) < life;
+        let young = life == 0 || age_of(latest.began_at) < life;
         // What failed is tried again: the store may have been mended.
         (of_ledger && same_quotes && young && latest.safe).then_some((kept, latest))
     }
@@ -110,12 +111,14 @@ impl Examiner {
         let report =
             examine::examine_by(&self.upstream, store, backend, options, &prefix, &Unwatched)
                 .await?;
+        let kept = self.shelf.look().await.of(&report.store);
+        // What is unsafe is not kept: the store may be mended.
         if report.safe
-            && let Err(error) = self.shelf.keep(report.clone()).await
+            && let Err(error) = self.shelf.put(&kept.clone().with(report.clone())).await
         {
             tracing::warn!(%error, "the store is going to be examined at every start");
         }
-        Ok((self.shelf.look().await.of(&report.store), report))
+        Ok((kept, report))
     }
 
     fn judge(&self, kept: &Kept, latest: &Report) -> Result<Found, PlanError> {
@@ -127,9 +130,7 @@ impl Examiner {
     fn announce(&self, found: &Found) {
         let trusted = examine::trust(&self.config.backend).names();
         let findings = found.named();
-        let listed: Vec<String> =
-            findings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        tracing::info!(findings = %listed.join(", "), "the store can be fenced on");
+        tracing::info!(findings = %listed(&findings), "the store can be fenced on");
         if !trusted.is_empty() {
             tracing::warn!(
                 trusted = %trusted.join(", "),
@@ -185,7 +186,11 @@ impl Examiner {
         })?;
         match used.is_kept_by(&found) {
             true => Ok(found),
-            false => Err(Again::Worse(format!("{} is now {}", listed(used), listed(&found)))),
+            false => Err(Again::Worse(format!(
+                "({}) is now ({})",
+                listed(&used.named()),
+                listed(&found.named())
+            ))),
         }
     }
 }
@@ -258,23 +263,10 @@ fn word(planned: &Planned) -> &'static str {
     }
 }
 
-fn listed(found: &Found) -> String {
-    let named = found.named();
+fn listed(findings: &BTreeMap<String, String>) -> String {
     let listed: Vec<String> =
-        named.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-    format!("({})", listed.join(", "))
-}
-
-fn written(report: &Report) -> Option<EtagQuotes> {
-    use crate::doctor::report::Quotes;
-    report.facts.etag_quotes.map(|quotes| match quotes {
-        Quotes::Quoted => EtagQuotes::Quoted,
-        Quotes::Bare => EtagQuotes::Bare,
-    })
-}
-
-fn age_seconds(report: &Report) -> u64 {
-    age_of(report.began_at)
+        findings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    listed.join(", ")
 }
 
 /// By this machine's clock: an examination is good for a day, give or take a minute.

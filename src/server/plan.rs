@@ -11,7 +11,7 @@ use super::examine::{Kept, trust};
 use crate::config::{
     BackendConfig, ConditionalComplete, ConditionalCopy, ConditionalDelete, Dialect, KeyAliasing,
 };
-use crate::doctor::report::{Alias, BucketReport, Operation, Plan, Quotes, Report, Verdict};
+use crate::doctor::report::{Alias, BucketReport, Operation, Plan, Report, Verdict};
 use crate::doctor::verdict::{FAILS, Trust, UNTRIED, verdicts};
 use crate::fence::Enforcement;
 use crate::pipeline::{Aliases, BucketPlan, Planned, Slashes, StorePlan};
@@ -88,10 +88,7 @@ pub(super) fn plan(backend: &BackendConfig, known: &Known<'_>) -> Result<StorePl
     let versioned = in_buckets(backend, known, &trust, true)?;
     let facts = &known.latest.facts;
     Ok(StorePlan {
-        etag_quotes: match facts.etag_quotes {
-            Some(Quotes::Bare) => EtagQuotes::Bare,
-            Some(Quotes::Quoted) | None => EtagQuotes::Quoted,
-        },
+        etag_quotes: facts.etag_quotes.map_or(EtagQuotes::Quoted, EtagQuotes::from),
         pins_copy_source: facts.pins_copy_source == Some(true),
         unversioned,
         versioned,

@@ -13,10 +13,8 @@ its Python; without it, the programs are looked for beside the running one.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -26,7 +24,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from seaweedfs import ACCESS_KEY, SECRET_KEY, StoreDidNotStart, die_with_parent
+from seaweedfs import ACCESS_KEY, SECRET_KEY, StoreDidNotStart, die_with_parent, main
+
+__all__ = ["LocalStore", "main", "program"]
 
 START_TIMEOUT_SECONDS = 60
 START_ATTEMPTS_MAX = 3
@@ -125,18 +125,3 @@ def program(name: str) -> str:
             "FENCEPOST_TEST_STORES_PYTHON to the Python of that environment"
         )
     return found
-
-
-def main(kind: type[LocalStore], arguments: list[str]) -> int:
-    """Runs the command after `--` with a store; see the module's own words."""
-    # Turns the signal into an exception, so that `with` stops the store.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    command = arguments[arguments.index("--") + 1:] if "--" in arguments else []
-    with kind() as store:
-        if command:
-            return subprocess.run(command, env={**os.environ, **store.environment()}).returncode
-        for name, value in store.environment().items():
-            print(f"export {name}={value}", flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.pause()
-        return 0

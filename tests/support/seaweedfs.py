@@ -191,12 +191,12 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-def main(arguments: list[str]) -> int:
-    """Runs the command after `--` with a store; see the module's own words."""
+def main(kind: type, arguments: list[str]) -> int:
+    """Runs the command after `--` with a store of this kind; see its module's own words."""
     # Turns the signal into an exception, so that `with` stops the store.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     command = arguments[arguments.index("--") + 1:] if "--" in arguments else []
-    with SeaweedFS() as store:
+    with kind() as store:
         if command:
             return subprocess.run(command, env={**os.environ, **store.environment()}).returncode
         for name, value in store.environment().items():
@@ -207,4 +207,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(SeaweedFS, sys.argv[1:]))
